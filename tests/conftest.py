@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,8 +13,6 @@ import pytest
 if TYPE_CHECKING:
     from harness.run.sentinel import Sentinel
 
-# What reads a workload's files and is seldom there: a machine with a GPU may have torch and little else.
-READERS = {"speaker": "soundfile", "spoof": "soundfile", "leak": "h5py", "patches3d": "tifffile"}
 GOLDEN = Path(__file__).parent / "report" / "golden"
 WORKLOADS = ("imagenet", "leak", "patches3d", "speaker", "spoof")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores can be ten times slower than one
@@ -26,6 +23,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 QUICK = "leak"  # the workload that the quick part of the tests trains
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A numpy that is newer than tifffile says so in its own lines, and our tests are about neither.
+
+    It stands here because an environment is installed anew whenever pyproject.toml changes.
+    """
+    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:tifffile")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,7 +57,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that train each of several workloads do so for one; the others are left to the thorough part."""
     for item in items:
-        if "smoke_data" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
+        if "written_data" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
             named = {value for value in item.callspec.params.values() if isinstance(value, str)} & {*WORKLOADS}
             if named and QUICK not in named:
                 item.add_marker("thorough")
@@ -81,37 +86,50 @@ def _lock_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 class Folders(dict[str, Path]):
-    """The folder of each workload; a test that asks for one whose readers are not installed is skipped."""
+    """The folder of each workload; a test that asks for one that cannot be had on this machine is skipped."""
 
     def __missing__(self, name: str) -> Path:
         pytest.skip(f"{name} cannot be read here: {lacking(name)}")
 
 
 def lacking(name: str) -> str | None:
-    """What a workload's files cannot be read without, and this machine has not."""
+    """Why a workload's files, or the server over them, cannot be had: beside a GPU there may be little but torch."""
     from harness.catalogue import read_catalogue
+    from harness.measure.surroundings import unread
 
-    if name in READERS and find_spec(READERS[name]) is None:
-        return f"{READERS[name]} is not installed"
     service = read_catalogue().workloads[name].service
-    return service.missing() if service else None
+    return unread(name) or (service.missing() if service else None)
 
 
 @pytest.fixture(scope="session")
-def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    """The real files of every workload at size smoke, written once for all tests, and the servers over them."""
+def written_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The real files of every workload at size smoke, written once for all tests; nobody serves them."""
+    from harness.catalogue import read_catalogue
+    from harness.measure.surroundings import unread
+
+    folders = Folders()
+    for name, workload in read_catalogue().workloads.items():
+        if not unread(name):
+            folder = tmp_path_factory.mktemp(name)
+            for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
+                pass
+            folders[name] = folder
+    return folders
+
+
+@pytest.fixture(scope="session")
+def smoke_data(written_data: dict[str, Path]) -> Iterator[dict[str, Path]]:
+    """The same files with the servers over them; without its server a workload is none of them."""
     from harness.catalogue import read_catalogue
     from harness.core.workload import ADDRESS
     from harness.run.data import serving
 
-    folders = Folders()
+    folders, workloads = Folders(), read_catalogue().workloads
     with ExitStack() as closing:
-        for name, workload in read_catalogue().workloads.items():
+        for name, folder in written_data.items():
+            workload = workloads[name]
             if lacking(name):
                 continue
-            folder = tmp_path_factory.mktemp(name)
-            for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
-                pass
             folders[name] = folder
             if workload.service:
                 assert ADDRESS not in os.environ, "one address serves one workload"

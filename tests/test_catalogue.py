@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from harness.analyze.advice import remedy
 from harness.catalogue import read_catalogue, read_workload
 from harness.cli.reading import listed
-from harness.core.configuration import Option, parse_config, unmet
+from harness.core.configuration import Option, at_hand, parse_config, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
@@ -88,6 +89,37 @@ def test_a_need_is_judged_from_what_was_recorded(name: str, facts: dict[str, Any
     one = CATALOGUE.optimization(name)
     workload = CATALOGUE.workload(one.workload or "leak")
     assert (unmet(one, replace(ENVIRONMENT, **facts), workload) is None) == possible
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "environment"),
+    [
+        ("compile", "max-autotune", replace(ENVIRONMENT, compiler="g++")),
+        ("cudnn_benchmark", None, GPU),
+        ("channels_last_3d", None, ENVIRONMENT),
+    ],
+)
+def test_patches_of_one_shape_in_batches_meet_needs(name: str, level: str | None, environment: Any) -> None:
+    one, workload = CATALOGUE.optimization(name), CATALOGUE.workload("patches3d")
+    config = CATALOGUE.config(parse_config("patches3d#4:fixed_patch_shape"), "quick", environment)
+    assert unmet(one, environment, workload, level) is not None
+    assert unmet(one, environment, at_hand(workload, config, CATALOGUE.known), level) is None
+
+
+def test_evaluations_in_float16_are_for_gpus_before_ampere_too() -> None:
+    one, leak = CATALOGUE.optimization("evaluation_autocast"), CATALOGUE.workload("leak")
+    old, new = (replace(GPU, capability=capability) for capability in ("7.5", "8.0"))
+    assert (one.usual_level(old), one.usual_level(new)) == ("float16", "bfloat16")
+    assert unmet(one, old, leak, "float16") is None
+    assert "8.0 or higher" in (unmet(one, old, leak, "bfloat16") or "")
+    assert unmet(one, new, leak, "bfloat16") is None
+    assert "needs a CUDA device" in (unmet(one, replace(ENVIRONMENT, cpu_flags=()), leak, "bfloat16") or "")
+
+
+def test_items_that_are_kept_in_memory_are_advised_for_a_data_set_of_any_kind() -> None:
+    assert "[dataset[index] for index in range(len(dataset))]" in remedy(
+        CATALOGUE.optimization("in_memory_data"), "cpu"
+    )
 
 
 def test_a_usual_level_is_one_that_the_recorded_packages_can_run() -> None:

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.configuration import Configuration, Conflict, Option, compose, settings
+from harness.core.configuration import Configuration, Conflict, Option, compose, parse_option, settings
 from harness.core.environment import Environment
 from harness.core.optimization import Stage
 from harness.core.plan import NoResult
@@ -98,3 +98,10 @@ def test_nothing_is_left_out_without_words(workload: str, environment: Environme
         assert set(labels) - {"all"} == {one.name for one in scope.optimizations if one.stage is not Stage.RANKS}
         for entry in labels.values():
             assert not isinstance(entry, NoResult) or len(entry.reason.split()) >= 3, entry
+
+
+def test_local_updates_are_not_shared_out() -> None:
+    """The others would never learn from what the owner of a weight has not seen."""
+    stack = tuple(map(parse_option, ("post_local_sgd", "ranks=2", "zero_redundancy_optimizer")))
+    with pytest.raises(Conflict, match="post_local_sgd excludes zero_redundancy_optimizer"):
+        compose(CATALOGUE.workload("speaker"), stack, KNOWN)

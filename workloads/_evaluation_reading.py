@@ -1,9 +1,12 @@
 """What evaluations share: parts that are read in order, by the trainer or by loader workers, and sent to a device."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +15,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from harness.core.recipe import Recipe, Value
+
+# Where this process may run as it begins, before a recipe keeps its trainer to one core.
+CORES: frozenset[int] = frozenset(getattr(os, "sched_getaffinity", lambda _process: ())(0))
 
 # Loaders whose workers stay, by the model that is evaluated: they end with it.
 _kept: WeakKeyDictionary[nn.Module, tuple[Recipe, DataLoader[Any]]] = WeakKeyDictionary()
@@ -52,14 +58,16 @@ class Reading:
     device: torch.device
     workers: int | None = None  # of its loader, where the recipe's own number does not decide
     pins: bool = False  # besides what the recipe says of evaluations
+    batches_read_once: bool = False  # whether batches are read back once, whatever the recipe says of results
     seen: dict[str, Value] = field(
         default_factory=lambda: {"evaluation_workers": 0, "evaluation_persistent_workers": False}
     )
 
     @property
     def effective(self) -> Mapping[str, Value]:
-        """The workers that were alive, and whether they still were when all parts had been read."""
-        return dict(self.seen)
+        """The workers that were alive, whether they still were when all parts had been read, and how batches went."""
+        once = self.batches_read_once and self.recipe.batched_evaluation
+        return {**self.seen, "batched_results": "read once"} if once else dict(self.seen)
 
     def parts(self, read: Callable[[int], Any], count: int) -> Iterator[Any]:
         """Parts 0 to `count` - 1 in order; `read` has to be picklable where workers are spawned."""
@@ -107,9 +115,18 @@ class Reading:
         further: dict[str, Any] = {"generator": torch.Generator()}  # not a seed from the training's numbers
         if self._count:
             further |= {"multiprocessing_context": recipe.start_method, "persistent_workers": stays}
+        if self._count and recipe.pinned_cores:
+            further["worker_init_fn"] = partial(_keep_to, CORES - os.sched_getaffinity(0) or CORES)
         loader: DataLoader[Any] = DataLoader(
             items, batch, num_workers=self._count, pin_memory=self._pins, **further
         )  # fmt: skip
         if stays:
             _kept[self.model] = recipe, loader
         return loader
+
+
+def _keep_to(cores: frozenset[int], _worker: int) -> None:
+    """Keeps all threads of a loader worker to these cores; one that was spawned has several already."""
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it ended since the folder was read
+            os.sched_setaffinity(int(thread.name), cores)

@@ -28,7 +28,7 @@ from harness.analyze.attribution import (
     learns_alike,
 )
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
-from harness.analyze.estimate import replicates_to_decide
+from harness.analyze.estimate import OF_TABLE, replicates_to_decide
 from harness.analyze.evidence import Evidence
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
@@ -87,6 +87,7 @@ class Reason(StrEnum):
 
     DISTURBED = "the machine was too disturbed"
     WITHHELD = "calibration showed that the machine misses effects of this size"
+    OF_TABLE = OF_TABLE
     CHANGES_TASK = "faster, and it is meant to change what is learned"
     QUALITY_NOT_SHOWN = "faster, and its losses were not seen to agree"
     SLOWER_LAST = "faster by itself, slower beside all others of the largest combination"
@@ -121,7 +122,7 @@ class Item:
     @property
     def last_verdict(self) -> Verdict:
         """The verdict of its gain beside all others, by the machine's own margin; undecided where nobody looked."""
-        if self.last is None:
+        if self.last is None or self.effect.estimate.looked_up:
             return Verdict.UNDECIDED
         return verdict(self.last.low, self.last.high, self.effect.estimate.thresholds.margin)
 
@@ -179,6 +180,7 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule(lambda one: one.is_disturbed, Recommendation.NO_ADVICE, Reason.DISTURBED),
+    Rule(lambda one: one.effect.estimate.looked_up, Recommendation.NO_ADVICE, Reason.OF_TABLE),
     Rule(lambda one: one.effect.estimate.withheld, Recommendation.NO_ADVICE, Reason.WITHHELD),
     Rule(lambda one: one.gains and one.changes_task, Recommendation.WITH_WARNING, Reason.CHANGES_TASK),
     Rule(lambda one: one.gains and not one.effect.learns_alike, Recommendation.WITH_WARNING, Reason.QUALITY_NOT_SHOWN),
@@ -279,7 +281,9 @@ class Candidate:
         ours, theirs = self.profile, self.base_profile
         if ours is None or theirs is None:
             return False
-        pairs = (host_memory(ours, theirs)[1], (ours.device_bytes or 0, theirs.device_bytes or 0))
+        pairs: list[tuple[int | None, ...]] = [(ours.device_bytes or 0, theirs.device_bytes or 0)]
+        if not ours.emulated:
+            pairs.append(host_memory(ours, theirs)[1])
         return all(one is not None and other is not None and one <= MOST_MEMORY * other for one, other in pairs)
 
     @property
@@ -293,7 +297,7 @@ class Candidate:
         """Whether it is surely faster, on a machine that was quiet enough to say so."""
         behind = [row.estimate for row in self.rows if row.estimate is not None]
         margin = max(one.thresholds.margin for one in behind)
-        quiet = not any(one.disturbed for one in behind)
+        quiet = not any(one.disturbed or one.looked_up for one in behind)
         return quiet and verdict(self.gain.low, self.gain.high, margin).gains
 
     def is_for(self, style: Style) -> bool:

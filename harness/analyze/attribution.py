@@ -312,7 +312,8 @@ def _effect(row: Row) -> Effect | None:
         return None
     if turned:
         found = combined((-1.0, found))
-        word = verdict(found.low, found.high, estimate.thresholds.margin, disturbed=estimate.disturbed)
+        margin = math.inf if estimate.looked_up else estimate.thresholds.margin  # else undecided, as its row is
+        word = verdict(found.low, found.high, margin, disturbed=estimate.disturbed)
     return Effect(option=(*added, *taken)[0], gain=found, verdict=word, estimate=estimate, row=row, turned=turned)
 
 

@@ -9,7 +9,17 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import FIXED, Estimate, average, narrowest, replicates_for, results, surest_of
+from harness.analyze.estimate import (
+    FIXED,
+    OF_TABLE,
+    Estimate,
+    average,
+    looked_up,
+    narrowest,
+    replicates_for,
+    results,
+    surest_of,
+)
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
@@ -181,15 +191,20 @@ class Trial:
     data: str = ""  # what the real data of its workload are, in words; empty where they are the suite's own
 
 
-def trials(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> tuple[Trial, ...]:
+def trials(
+    plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED, *, emulated: bool = False
+) -> tuple[Trial, ...]:
     """Every comparison of a run, in the plan's order; raises Mistake where an option has no promise in the plan.
 
     None of two batches is among them: a claim is about options.
     """
     gathered = list(gather(plan, records))
+    found = results(gathered, plan.protocol, thresholds)
+    if emulated:
+        found = [looked_up(one.comparison, result) for one, result in zip(gathered, found, strict=True)]
     return tuple(
         Trial(result=result, evidence=one, data=plan.data.get(one.comparison.treatment.workload, ""))
-        for one, result in zip(gathered, results(gathered, plan.protocol, thresholds), strict=True)
+        for one, result in zip(gathered, found, strict=True)
         if not changes_batch(one.comparison)
     )
 
@@ -221,6 +236,8 @@ def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
         return result.words
     if result.disturbance:
         return f"the machine was too disturbed: {result.disturbance}"
+    if result.looked_up:
+        return f"no verdict: {OF_TABLE}"
     if result.withheld:
         return unproven(result)
     return MeasuredValue(
@@ -609,6 +626,8 @@ def on_emulated(found: Finding) -> Finding:
     otherwise = [f"the device's step is not that of size {AS_CLAIMED}"] if sizes - {AS_CLAIMED} else []
     if claim.bound not in {Bound.GAIN, Bound.LOSS}:  # which side of 1 a ratio lies on does not hang on the step time
         otherwise.append("the device's step time comes from a table, which is too rough for a figure")
+    elif word is ClaimVerdict.NO_EFFECT:
+        otherwise.append("the device's step time comes from a table, and beside a longer step no loader shows")
     if word in _RULED and otherwise:
         words = "; ".join(filter(None, (*otherwise, found.words)))
         return replace(found, claim_verdict=ClaimVerdict.TESTED_OTHERWISE, words=words, parts=parts)

@@ -27,6 +27,8 @@ from harness.analyze.pairing import (
 )
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
+from harness.core.configuration import Comparison
+from harness.core.emulation import BY_TABLE
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES, REPLICATES_ALONE, Protocol
 from harness.core.records import Precision, Window
@@ -278,6 +280,19 @@ def _disturbance(found: Pairs | Estimate) -> str | None:
 # Workload, size, batch, timing, and whether arms were alive in turn or shared a process: replicates of such
 # configurations vary alike.
 _Pool = tuple[str, str, int, Timing, bool, bool]
+
+
+OF_TABLE = "its device's table tells what launches and a step take, and nothing of it was measured"
+
+
+def looked_up(comparison: Comparison, result: Estimate | Absence) -> Estimate | Absence:
+    """A result of an emulated device, without a verdict where its table decides the ratio."""
+    if isinstance(result, Absence):
+        return result
+    differing = {one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}
+    if comparison.timing is not Timing.COMPUTE and (not differing or not differing <= BY_TABLE):
+        return result
+    return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
 
 
 def results(

@@ -97,10 +97,12 @@ class Evidence:
 def _same_order(one: Ready, other: Ready) -> bool:
     """Whether two arms may have met the samples in the same order: epochs of another length hold them in another one.
 
-    Where no epoch is gone through, nobody can tell how long it is.
+    Older records tell an epoch's length only where one is gone through.
     """
-    cycles = sorted((one.cycle_steps or 1, other.cycle_steps or 1))
-    return cycles[1] % cycles[0] == 0
+    if one.epoch_steps and other.epoch_steps:
+        return one.epoch_steps == other.epoch_steps
+    cycle, others = one.cycle_steps or 1, other.cycle_steps or 1
+    return others == 1 or (cycle > 1 and max(cycle, others) % min(cycle, others) == 0)
 
 
 def gather(plan: Plan, records: Iterable[Record]) -> Iterator[Evidence]:

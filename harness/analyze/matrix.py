@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.composition import SHARES_DISTURBED, Composed, Known, composed, known_parts
-from harness.analyze.estimate import Estimate, energies, results
+from harness.analyze.estimate import OF_TABLE, Estimate, energies, looked_up, results
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
-from harness.analyze.verdict import Thresholds, Verdict
+from harness.analyze.verdict import Thresholds
 from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration, changes_batch
-from harness.core.emulation import BY_TABLE
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -63,7 +62,7 @@ def _of_the_machine(estimate: Estimate) -> Iterator[str]:
     if estimate.device is not None:
         yield from (one for one in estimate.device.remarks() if one != estimate.disturbance)
     if estimate.looked_up:
-        yield "no verdict: its device's table tells what launches and a step take, and nothing of it was measured"
+        yield f"no verdict: {OF_TABLE}"
     if estimate.withheld:
         yield unproven(estimate)
 
@@ -291,7 +290,7 @@ def build_matrix(
     names = {one: plan.names.get(str(one), one.stack or "baseline") for one in references}
     rates = results(gathered, plan.protocol, thresholds)
     if environment.emulated:
-        rates = [_looked_up(evidence, one) for evidence, one in zip(gathered, rates, strict=True)]
+        rates = [looked_up(one.comparison, rate) for one, rate in zip(gathered, rates, strict=True)]
     savings = energies(gathered, plan.protocol, thresholds)
     made = list(zip(gathered, rates, savings, strict=True))
     known = known_parts(list(zip(gathered, rates, strict=True))) if plan.design == STAGES else {}
@@ -316,17 +315,6 @@ def build_matrix(
         spent_s=spent_by(records),
         own_counts=next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None),
     )
-
-
-def _looked_up(evidence: Evidence, result: Estimate | Absence) -> Estimate | Absence:
-    """A result of an emulated device, without a verdict where its table decides the ratio."""
-    if isinstance(result, Absence):
-        return result
-    comparison = evidence.comparison
-    differing = {one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}
-    if comparison.timing is not Timing.COMPUTE and not differing <= BY_TABLE:
-        return result
-    return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
 
 
 def spent_by(records: Iterable[Record]) -> dict[str, float]:

@@ -127,6 +127,7 @@ class Profile:
     host_peak_since_start: bool = False
     step_times: StepTimes | None = None  # None where any of its windows tells nothing of single steps
     losses: tuple[float, ...] = ()  # of the first steps, in the first replicate that tells them
+    emulated: bool = False  # its device is, so that the device's memory lies in the host's
 
 
 class HostMemory(StrEnum):
@@ -165,7 +166,7 @@ def profile(side: Side) -> Profile | None:
     ahead = (asynchronous and deferred) or any(one.effective.get("device_prefetch") is True for one in readies)
     shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
     clocks = [window.clock_mhz for window in windows if window.clock_mhz is not None]
-    emulated = any("emulated_step_ms" in one.effective for one in readies)  # whose device's memory lies in the host's
+    emulated = any("emulated_step_ms" in one.effective for one in readies)
     return Profile(
         config=side.config,
         rate=rate,
@@ -198,6 +199,7 @@ def profile(side: Side) -> Profile | None:
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
         step_times=step_times(windows),
         losses=next((ready.losses for ready in readies if ready.losses), ()),
+        emulated=emulated,
     )
 
 

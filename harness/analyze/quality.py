@@ -83,6 +83,19 @@ def _evaluated(learned: Learned) -> Iterator[Finding]:
         )
 
 
+def agreement(learned: Learned) -> str:
+    """How far three evaluations with which nothing is wrong agree, in a sentence without its full stop."""
+    answers, slow = learned.evaluation.answers, learned.original
+    if not answers:
+        return f"Two evaluations score the same, the slow one {slow.score:.4g}; they tell no answers to compare"
+    share = _share_of_different(answers, slow.answers)
+    others = f"{round(share * len(answers)):,} ({share:.1%})" if share else "none"
+    return (
+        f"Two evaluations give the same {len(answers):,} answers to within {SAME:.0%} of their spread, of which "
+        f"{others} differ by more from those of the slow evaluation"
+    )
+
+
 def _share_of_different(ours: Sequence[float], theirs: Sequence[float]) -> float:
     if len(ours) != len(theirs):
         return 1.0

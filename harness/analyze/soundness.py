@@ -28,6 +28,7 @@ UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside
 EDGE = 2  # times the workers: standard deviation of the batches by which the edges of a window may miss
 RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio
 SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, and windows of each arm that show it
+CACHES = {"filled before", "still filling"}  # what becomes of a data set's cache before windows
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
 AHEAD = 2  # times what steps waited for a batch: what it takes where none is ready, if something loads ahead
 
@@ -261,11 +262,30 @@ def bounds_seen(records: Sequence[Record], block: Block, replicate: int, positio
 
 
 def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, position: int) -> str | None:
-    """What became of an arm's cache in the first of a block's replicates, empty where it has none; None before one."""
+    """What becomes of an arm's cache after a block's first replicate, empty where it has none; None before one.
+
+    Whoever keeps what it reads does as the reference did there: else one would read from a full cache, the other not.
+    """
     readies = (one for one in records if isinstance(one, Ready) and one.arm.block == block.identity)
-    found = (one for one in readies if one.arm.position == position and one.arm.replicate < replicate)
-    first = min(found, key=lambda one: one.arm.replicate, default=None)
-    return None if first is None else str(first.effective.get("data_cache", ""))
+    before = sorted((one for one in readies if one.arm.replicate < replicate), key=lambda one: one.arm.replicate)
+    own, reference = (
+        next((str(one.effective.get("data_cache", "")) for one in before if one.arm.position == whose), None)
+        for whose in (position, 0)
+    )
+    return own and (reference or own)
+
+
+def _half_cached(evidence: Evidence) -> str | None:
+    """That of two arms that keep what they read one had all of it before its windows, and the other had not."""
+    told = {(one.arm.replicate, one.arm.attempt): one for one in evidence.reference.readies if one.epoch_steps}
+    for one in evidence.treatment.readies:
+        other = told.get((one.arm.replicate, one.arm.attempt))
+        if other and {one.effective.get("data_cache"), other.effective.get("data_cache")} == CACHES:
+            return (
+                "both arms' data sets keep what they read; one of them had read all before its windows, and the other "
+                "had no time to: measure it with --protocol standard, which waits longer"
+            )
+    return None
 
 
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
@@ -353,7 +373,7 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
         ("", superseded(evidence)),
     ):  # fmt: skip
         yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
-    if words := unsettled(evidence):
+    for words in filter(None, (unsettled(evidence), _half_cached(evidence))):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
         yield _absence(Outcome.FAILED, quality.sentence)

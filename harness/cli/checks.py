@@ -47,6 +47,7 @@ from harness.measure.surroundings import (
     processes_on_gpu,
     read_gpu,
     read_variables,
+    unread,
     unusable_by_torch,
     unused_gpu,
 )
@@ -283,7 +284,12 @@ def _chosen(names: tuple[str, ...], size: str) -> list[Workload]:
     for workload in chosen:
         if size not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
-    return chosen
+    lacking = {one.name: reason for one in chosen if (reason := unread(one.name))}
+    for name, reason in lacking.items():
+        if name in names:
+            raise Mistake(f"The data of {name} can be neither written nor read: {reason}.")
+        sys.stderr.write(f"{name} is left out: {reason}.\n")
+    return [one for one in chosen if one.name not in lacking]
 
 
 def _files(chosen: list[Workload], size: str, data: Path | None, console: Console) -> list[Files]:

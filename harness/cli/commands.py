@@ -41,6 +41,13 @@ def _check_levels(text: str) -> None:
             raise Mistake(f"The stack of '{text}' is impossible: {first} and {option} both set {name}; leave one out.")
 
 
+def one_stack(texts: list[str] | None) -> str | None:
+    """The stack that was typed, by today's names; raises Mistake for a second, which would be a second question."""
+    if texts and len(texts) > 1:
+        raise Mistake("--stack asks one question; give it once, and run again for the other stack.")
+    return todays(texts[0]) if texts else None
+
+
 def once(names: list[str] | None) -> list[str] | None:
     """What was named, each only once."""
     return names and list(dict.fromkeys(names))
@@ -53,7 +60,10 @@ Short = Annotated[
     list[str] | None, typer.Argument(help="Workloads by name; those with short steps if none is named.", callback=once)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of your own that defines WORKLOAD.")]
+Own = Annotated[
+    Path | None,
+    typer.Option("--workload", help="A Python file of your own that defines WORKLOAD, or FILE:NAME of a job."),
+]
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
 Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
@@ -62,7 +72,7 @@ Only = Annotated[
     typer.Option(help="Only this optimization (NAME or NAME=LEVEL), or batch=N or batch=PxN; may be repeated."),
 ]
 Stack = Annotated[
-    str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.", callback=todays)
+    list[str] | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference; given once.")
 ]
 Reference = Annotated[
     str,
@@ -83,7 +93,9 @@ Target = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
-Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
+Device = Annotated[
+    str, typer.Option(help=f"auto, {', '.join(DEVICES)}:NAME (t4, a10g, a100, h100, h200, b200) or emulated:18ms.")
+]
 Isolation = Annotated[
     str,
     typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
@@ -187,7 +199,8 @@ def request_of(given: Mapping[str, Any]) -> Request:
     """The request in the values of a command's options, by their names; others are not looked at."""
     several = {"workloads": given["workloads"], "only": given["only"], "data_roots": given["data_root"]}
     found: dict[str, Any] = {name: tuple(values or ()) for name, values in several.items()}
-    named = {one.name for one in fields(Request)} & set(given) - set(several)
+    found["stack"] = one_stack(given["stack"])
+    named = {one.name for one in fields(Request)} & set(given) - set(found)
     return Request(own=given["workload"], **found, **{name: given[name] for name in named})
 
 
@@ -351,7 +364,7 @@ def tune(
     from harness.run.preparation import Place
 
     request = Request(
-        batch=batch, design=design, only=tuple(only or ()), stack=stack, reference=reference, probe=probe,
+        batch=batch, design=design, only=tuple(only or ()), stack=one_stack(stack), reference=reference, probe=probe,
         protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, device=device, own=Path(job), target=target,
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
@@ -391,8 +404,9 @@ def sweep(
     from harness.run.preparation import Place
 
     request = Request(
-        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, reference=reference,
-        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload, target=target, design="alone",
+        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=one_stack(stack),
+        reference=reference, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload,
+        target=target, design="alone",
     )  # fmt: skip
     raise typer.Exit(sweep(request, times, Place(results=results, data=data, budget=budget), format_, output, figures))
 
@@ -624,8 +638,8 @@ def verify(
     from harness.run.preparation import Place
 
     request = Request(
-        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, protocol="standard",
-        replicates=2, seed=seed, device=device, own=workload,
+        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=one_stack(stack),
+        protocol="standard", replicates=2, seed=seed, device=device, own=workload,
     )  # fmt: skip
     place = Place(results=results, data=data, budget="none", fresh=True)
     raise typer.Exit(verified(request, place, steps))
@@ -644,7 +658,7 @@ app.add_typer(data_commands, name="data")
 def data_write(
     workloads: Workloads = None,
     size: Annotated[
-        str, typer.Option(help="smoke (40 MB for all five), quick (0.8 GB) or standard (21 GB).")
+        str, typer.Option(help="smoke (40 MB for all five), quick (0.8 GB) or standard (20 GB).")
     ] = "quick",
     data: Data = None,
 ) -> None:

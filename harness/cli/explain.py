@@ -23,7 +23,6 @@ from harness.core.configuration import (
     ConfigurationRequest,
     Conflict,
     Option,
-    batch_scale,
     compose,
     expected,
     parse_config,
@@ -35,7 +34,6 @@ from harness.core.optimization import Level, Optimization, Stage, Timing
 from harness.core.recipe import Recipe, Value, difference
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
-from harness.plan.feasibility import equal_samples
 from harness.plan.planning import Context, protocol_named, reference_request
 from harness.report.claims import promised
 from harness.report.words import shortened
@@ -412,12 +410,11 @@ def _explained(request: ConfigurationRequest, context: Context) -> Explained:
 
 def _at_equal_samples(reference: Explained, config: Explained) -> Explained:
     """The reference as it would be measured: with as many samples for each update as the configuration."""
-    workload, context, known = config.workload, config.context, config.context.catalogue.known
-    usual = config.config.batch // batch_scale(config.config.options, known)
-    start = replace(reference.config, batch=usual * batch_scale(reference.config.options, known))
+    context = config.context
     try:
-        _, found = equal_samples(context.scope(workload, start), config.config.options)
-        return replace(reference, config=found, recipe=compose(workload, found.options, known))
+        found = context.at_equal_samples(config.config, reference.config)
+        recipe = compose(config.workload, found.options, context.catalogue.known)
+        return replace(reference, config=found, recipe=recipe)
     except Conflict as conflict:
         raise Mistake(f"{config.config} cannot be compared with {reference.config}: {conflict}.") from conflict
 
@@ -430,10 +427,11 @@ def _called(explained: Explained, names: tuple[str, ...]) -> str:
 
 def _show_difference(config: Explained, reference: Explained, *, fully: bool, console: Console) -> None:
     catalogue, environment = config.context.catalogue, config.context.environment
+    workload = config.workload.under(config.recipe, config.config.batch)
     optimizations = ((one, catalogue.optimization(one.name)) for one in config.config.options)
     found = between(
         (config.recipe, reference.recipe),
-        ((option, one, unmet(one, environment, config.workload, option.level)) for option, one in optimizations),
+        ((option, one, unmet(one, environment, workload, option.level)) for option, one in optimizations),
     )
     console.print(found.table(fully=fully) or "No option of it differs from the reference.")
     if found.only_in_reference:
@@ -446,8 +444,8 @@ def _show_difference(config: Explained, reference: Explained, *, fully: bool, co
 
 def _show_step(config: Explained, console: Console) -> None:
     known, environment = config.context.catalogue.known, config.context.environment
-    options = config.config.options
-    if not any(unmet(known[one.name], environment, config.workload, one.level) for one in options):
+    options, workload = config.config.options, config.workload.under(config.recipe, config.config.batch)
+    if not any(unmet(known[one.name], environment, workload, one.level) for one in options):
         console.print(_table(config))
     else:
         console.print("Its step would read as follows; what is bound in it can be seen where it can run.")

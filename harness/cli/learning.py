@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.quality import fell, findings, is_clear
+from harness.analyze.quality import agreement, fell, findings, is_clear
 from harness.analyze.race import Heat, Race, sooner
 from harness.analyze.rates import FEWEST_STEPS
 from harness.api import written
@@ -25,6 +27,7 @@ from harness.core.configuration import (
     Configuration,
     ConfigurationRequest,
     Conflict,
+    at_hand,
     compose,
     parse_config,
     unmet,
@@ -33,21 +36,23 @@ from harness.core.emulation import without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
+from harness.core.own_file import parse_address
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF
 from harness.core.workload import Goal, Learned, Lesson, Ranged, Timeline, Traced, Trained
 from harness.measure.surroundings import read_environment
-from harness.plan.planning import Context
+from harness.plan.planning import Context, reference_request
 from harness.report import rates as ranged
 from harness.report.document import to_terminal
 from harness.report.race import race_parts
 from harness.report.timeline import figure, lines, summary
-from harness.report.words import duration, size
+from harness.report.words import duration, one_line, size
 from harness.results import LEARNED
 from harness.run.arm import Job
 from harness.run.preparation import (
     Prepared,
     adopted,
+    described,
     job_of,
     measuring_alone,
     roots,
@@ -55,7 +60,7 @@ from harness.run.preparation import (
     served_in,
 )
 from harness.run.sentinel import Sentinel
-from harness.run.worker import Assignment, Given, give
+from harness.run.worker import Assignment, Given, Untrained, give
 from harness.store import replace_file
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
@@ -151,38 +156,89 @@ LOOKS, MOST = 50, 4  # evaluations in the steps of a lesson; times those steps b
 def race(asked: Exercise, against: str, until: float, seeds: int, results: Path) -> int:
     """Trains a configuration and another until both have a score, from several seeds; keeps and prints what came of it.
 
-    Gives 0 where there is an interval, else 1. The two take turns in going first.
+    Gives 0 where there is an interval, 130 where it was stopped, else 1.
     """
     environment, console = _real(asked.device), Console(highlight=False)
     if not math.isfinite(until):
         raise Mistake(f"{until} is no score that anything reaches; give --until a number.")
     request, lesson = _lesson(asked)
     folder = _writable(results / environment.machine / LEARNED)
-    other = replace(request, names=() if against == "baseline" else tuple(against.split("+")))
     goal = Goal(score=until, better=lesson.better, every=max(1, lesson.steps // LOOKS))
     task = Assigned(asked.steps or MOST * lesson.steps, goal=goal, scheduled=asked.scheduled)
     began = datetime.now(UTC).isoformat(timespec="seconds")
     with measuring_alone():
-        jobs = [_exercised(asked, one, environment, console) for one in (request, other)]
-        if jobs[0][0].config == jobs[1][0].config:
-            raise Mistake(f"{asked.what} is what it is to be held against; name another with --against.")
-        config, reference = (job.config for job, _ in jobs)
+        context, real = _context(asked, request, environment)
+        config, reference, names = _pair(request, against, context)
+        jobs, ready = _jobs(asked, (context, real), (config, reference), console)
         made = Race(
             version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
             batch=config.batch, treatment=config.stack or "baseline", reference=reference.stack or "baseline",
-            goal=goal, steps=task.steps, heats=(), names=("+".join(request.names) or "baseline", against),
-            scheduled=asked.scheduled, score=read_catalogue(asked.own).workload(config.workload).score,
+            goal=goal, steps=task.steps, heats=(), names=names, scheduled=asked.scheduled, seeds=seeds,
+            score=ready.catalogue.workload(config.workload).score, data=_data_of(ready, config),
         )  # fmt: skip
-        for seed in range(asked.seed, asked.seed + seeds):
-            order = (0, 1) if len(made.heats) % 2 == 0 else (1, 0)
-            found = {place: _trained(jobs[place], lesson, seed, task, console) for place in order}
-            heat = Heat(seed=seed, treatment=found[0], reference=found[1])
-            made = replace(made, heats=(*made.heats, heat))
-            _write(folder / made.file_name, made)  # an interruption keeps what was trained
-            console.print(_heat(heat), markup=False)
+        path = folder / made.file_name
+        try:
+            for heat in _heats((jobs, ready), lesson, range(asked.seed, asked.seed + seeds), task, console):
+                made = replace(made, heats=(*made.heats, heat))
+                _write(path, made)  # an interruption keeps what was trained
+                console.print(_heat(heat), markup=False)
+        except KeyboardInterrupt:
+            kept = f"what was trained is kept in {path}" if made.heats else "nothing is kept"
+            sys.stderr.write(f"Stopped after {len(made.heats)} of {seeds} seeds; {kept}.\n")
+            return 130
     console.print(to_terminal(race_parts([made]), width=console.width, colour=console.is_terminal), markup=False)
-    console.print(f"Kept in {folder / made.file_name}.", markup=False)
+    console.print(f"Kept in {path}.", markup=False)
     return 0 if sooner(made) else 1
+
+
+def _pair(
+    request: ConfigurationRequest, against: str, context: Context
+) -> tuple[Configuration, Configuration, tuple[str, str]]:
+    """Two configurations with as many samples for each update, and what they are called; raises Mistake."""
+    below = reference_request(against, request.workload, request.size, request.batch)
+    config, usual = context.config(request), context.config(below)
+    try:
+        reference = context.at_equal_samples(config, usual)
+    except Conflict as conflict:
+        raise Mistake(
+            f"{config} cannot be held against {usual}: {conflict}; name another with --against."
+        ) from conflict
+    if config == reference:
+        raise Mistake(f"{config} is what it is to be held against; name another with --against.")
+    added = (str(one) for one in reference.options if one not in usual.options)
+    return config, reference, ("+".join(request.names) or "baseline", "+".join((*below.names, *added)) or "baseline")
+
+
+def _data_of(ready: Prepared, config: Configuration) -> str:
+    """What real data are trained on, or whose code trains; empty for the suite's own."""
+    workload = ready.catalogue.workload(config.workload)
+    found = [described(workload.sizes[config.size])] if config.workload in ready.real_data else []
+    if workload.source:
+        found.append(workload.source)
+    elif workload.path:
+        found.append(f"own workload, {parse_address(workload.path).path.name} {ready.code()}")
+    return "; ".join(found)
+
+
+def _heats(
+    made: tuple[tuple[Job, ...], Prepared], lesson: Lesson, seeds: range, task: Assigned, console: Console
+) -> Iterator[Heat]:
+    """Both trainings of each seed, which take turns in going first. One that fails has not reached the goal.
+
+    Raises Mistake where what was asked for cannot be, which the first seed shows.
+    """
+    jobs, ready = made
+    for number, seed in enumerate(seeds):
+        found: dict[int, Trained] = {}
+        for place in (0, 1) if number % 2 == 0 else (1, 0):
+            try:
+                found[place] = _trained((jobs[place], ready), lesson, seed, task, console)
+            except Mistake as failure:
+                if number == 0 and not isinstance(failure, Untrained):
+                    raise
+                reason = one_line(str(failure)).rstrip(".")
+                found[place] = Trained(scores=(), reached=False, inactive=(), failed=reason)
+        yield Heat(seed=seed, treatment=found[0], reference=found[1])
 
 
 # `learn --range`: at which learning rates a configuration learns.
@@ -237,13 +293,19 @@ def _trained(made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assign
 
 def _heat(heat: Heat) -> str:
     words = (
-        f"{name} {'reached it' if one.reached else 'did not reach it'} in {one.scores[-1][0]} steps, "
-        f"{duration(one.scores[-1][1])}"
-        if one.scores
-        else f"{name} was never looked at"
-        for name, one in (("the configuration", heat.treatment), ("the other", heat.reference))
+        f"{name} {_ended(one)}" for name, one in (("the configuration", heat.treatment), ("the other", heat.reference))
     )
     return f"seed {heat.seed}: {'; '.join(words)}"
+
+
+def _ended(one: Trained) -> str:
+    if one.failed is not None:
+        return f"failed ({one.failed})"
+    if not one.scores:
+        return "was never looked at"
+    (steps, seconds, _), start_s = one.scores[-1], one.start_s or 0.0
+    reached = "reached it" if one.reached else "did not reach it"
+    return f"{reached} in {steps} steps, {duration(seconds)} after {duration(start_s)} of start-up"
 
 
 ANOTHER = "choose another folder with --results"
@@ -275,23 +337,47 @@ def _exercised(
     asked: Exercise, request: ConfigurationRequest, environment: Environment, console: Console
 ) -> tuple[Job, Prepared]:
     """The job, and the plan of its one arm; files are written first."""
+    context, real = _context(asked, request, environment)
+    config = context.config(request)
+    (job, _), ready = _jobs(asked, (context, real), (config, config), console)
+    return job, ready
+
+
+def _context(
+    asked: Exercise, request: ConfigurationRequest, environment: Environment
+) -> tuple[Context, Mapping[str, Path]]:
+    """What names mean here, and the folder of real data, if they were given."""
     catalogue = read_catalogue(asked.own)
     real = roots(asked.data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
-    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
-    itself = Comparison(label="itself", treatment=config, reference=config, timing=Timing.STEP)
-    block = Block(identity="itself", reference=config, timing=Timing.STEP, comparisons=(itself,))
+    return Context(catalogue=catalogue, environment=environment, protocol=BRIEF), real
+
+
+def _jobs(
+    asked: Exercise,
+    found: tuple[Context, Mapping[str, Path]],
+    arms: tuple[Configuration, Configuration],
+    console: Console,
+) -> tuple[tuple[Job, Job], Prepared]:
+    """Those of a configuration and its reference, both with the same epoch, and their plan; files are written first."""
+    (context, real), (config, reference) = found, arms
+    both = Comparison(label="itself", treatment=config, reference=reference, timing=Timing.STEP)
+    block = Block(identity="itself", reference=reference, timing=Timing.STEP, comparisons=(both,))
     plan = Plan(design="alone", seed=asked.seed, protocol=BRIEF, blocks=(block,), no_results=(), names={}, promises={})
-    ready = Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real)
-    _check(config, ready)
-    return job_of(ready, written(ready, asked.data, Terminal(console)), block, replicate=0, position=1), ready
+    ready = Prepared(catalogue=context.catalogue, environment=context.environment, plan=plan, real_data=real)
+    for one in dict.fromkeys(arms):
+        _check(one, ready)
+    data = written(ready, asked.data, Terminal(console))
+    treatment, baseline = (job_of(ready, data, block, replicate=0, position=position) for position in (1, 0))
+    return (treatment, baseline), ready
 
 
 def _check(config: Configuration, ready: Prepared) -> None:
     """Raises Mistake for a configuration that cannot be tried here."""
     environment, workload, known = ready.environment, ready.catalogue.workload(config.workload), ready.catalogue.known
+    tried = at_hand(workload, config, known)
     for option in config.options:
-        if reason := unmet(known[option.name], environment, workload, option.level):
+        if reason := unmet(known[option.name], environment, tried, option.level):
             raise Mistake(f"{option} cannot be tried here: {reason}.")
     try:
         recipe = ready.recipe(config)
@@ -400,7 +486,5 @@ def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Con
     for finding in wrong:
         console.print(f"[red]{finding.word}[/red]: {finding.sentence}.")
     if not wrong and is_clear(learned.evaluation.score, lesson):
-        console.print(
-            "Learned: clearly better than chance, and the evaluation gives every item the same answer thrice."
-        )
+        console.print(f"Learned: clearly better than chance. {agreement(learned)}.")
     return int(bool(wrong))

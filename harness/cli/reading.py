@@ -379,7 +379,7 @@ def _read(folder: Path) -> Witness:
             f"{folder} emulates a step time, and claims are about devices; name a run of emulated:a100 or so."
         )
     with read_whole(folder) as (_, records):
-        made = trials(run.plan, records, thresholds_of(folder))
+        made = trials(run.plan, records, thresholds_of(folder), emulated=run.environment.emulated)
     return Witness(
         folder=folder.resolve().name,
         began=run.began,

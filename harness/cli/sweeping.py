@@ -21,7 +21,7 @@ from harness.cli.measuring import Terminal, share_of
 from harness.cli.reading import check_form, deliver, deliver_parts
 from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
-from harness.core.configuration import compose
+from harness.core.configuration import Configuration, compose
 from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, precision_of, seconds_named
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Stage, Timing
@@ -136,17 +136,32 @@ def show_steps(folder: Path) -> None:
 
 
 def entries(matrix: Matrix, catalogue: Catalogue, source: str) -> Iterator[str]:
-    """An entry for each reference whose choices a table can name, by its rate on batches that lie on the device."""
+    """An entry for each reference whose choices a table can name, by its rate on batches that lie on the device.
+
+    A sentence says which ones are left out because nobody else knows what they are.
+    """
     for table in matrix.tables:
         config, known = table.config, catalogue.known
-        changed = {name for one in config.options for name in _of_the_device(known[one.name])}
         rate = table.profile.compute_rate if table.profile else None
-        if table.timing is Timing.STEP and rate and changed <= set(IN_TABLES):
+        if table.timing is not Timing.STEP or not rate:
+            continue
+        if own := _own(config, catalogue):
+            sys.stderr.write(f"{config} is left out: {own} is none of the suite's, and a table names those alone.\n")
+            continue
+        changed = {name for one in config.options for name in _of_the_device(known[one.name])}
+        if changed <= set(IN_TABLES):
             precision, layout = precision_of(compose(catalogue.workload(config.workload), config.options, known))
             yield ENTRY.format(
                 config=config, precision=precision, layout=layout, ms=1000 * config.batch / rate, band=MEASURED_BAND,
                 source=source,
             )  # fmt: skip
+
+
+def _own(config: Configuration, catalogue: Catalogue) -> str:
+    """The workload or the first option that came from a user's file, in words; empty where there is none."""
+    if config.workload not in catalogue.workloads:
+        return f"the workload {config.workload}"
+    return next((f"the option {one}" for one in config.options if one.name not in catalogue.known), "")
 
 
 def _of_the_device(one: Optimization) -> set[str]:

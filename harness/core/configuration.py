@@ -266,6 +266,16 @@ def unmet(
     return unknown_time(optimization, environment.device) if environment.emulated and not is_control else None
 
 
+def at_hand(workload: Workload, config: Configuration, known: Mapping[str, Optimization]) -> Workload:
+    """The workload by which needs are judged in a configuration: what this changes may meet them."""
+    if not config.options and config.batch == workload.sizes[config.size].batch:
+        return workload
+    try:
+        return workload.under(compose(workload, config.options, known), config.batch)
+    except Conflict:
+        return workload  # whoever composes it for a run is told
+
+
 def inactive(proof: Mapping[str, Value], effective: Mapping[str, Value]) -> tuple[str, ...]:
     """The sentences that say which promised setting did not take effect; empty when all did."""
     return tuple(

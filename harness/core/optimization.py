@@ -170,6 +170,14 @@ def trait(name: str, missing: str) -> Need:
     return Need(missing=missing, met=lambda _, workload: name in workload.traits)
 
 
+def kernel(name: str) -> Need:
+    """The need of an optimizer that takes a keyword, as those of the suite's systems take both."""
+    return Need(
+        missing=f"needs an optimizer that takes {name}",
+        met=lambda _, workload: f"no_{name}_optimizer" not in workload.traits,
+    )
+
+
 CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
 ANY_CONVOLUTIONS = Need(
     missing="needs 2-D or 3-D convolutions",

@@ -19,7 +19,7 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         "gradient_scaling": "the scaler reads back whether a gradient overflowed",
         "anomaly_detection": "it reads back whether a gradient is a number",
         "finite_check": "it reads the loss back in the middle of the step",
-        "checkpointing": "it saves the state of the random numbers, which a capture forbids",
+        "checkpointing": "a capture that computes activations again was not tried",
         "nvtx": "the host no longer takes the parts of the step that it would mark",
         "update_in_backward": "its hooks keep parts of the backward pass alive that a capture has to make anew",
         "ranks": "a capture that holds collectives waits for every other process",

@@ -98,6 +98,7 @@ class Ready:
     # Of batches that are asked for one after another, in an arm without loader workers: what its loader does by itself.
     asked_rate: float | None = field(default=None, metadata={"since": "0.3.0"})
     cycle_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # until the same work comes round again
+    epoch_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # after which the order begins anew
     # The same between runs from the arm's own seed: 0 where it repeats every bit, as an exact optimization then must.
     repeat_spread: float | None = field(default=None, metadata={"since": "0.3.0"})
 

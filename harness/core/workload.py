@@ -143,6 +143,11 @@ def always_stackable(_recipe: Recipe, _batch: int) -> str | None:
     return None
 
 
+def never_one_shape(_recipe: Recipe) -> bool:
+    """No recipe changes the shapes of samples."""
+    return False
+
+
 def no_yardsticks(_folder: Path, _size: Size) -> Iterable[Yardstick]:
     """Nothing is known of the real files."""
     return ()
@@ -218,8 +223,11 @@ class Workload:
     adopt: Callable[[Path, Size], Size] | None = None
     # Why so many samples cannot be taken in one pass under a recipe, in words; None where they can.
     unstackable: Callable[[Recipe, int], str | None] = always_stackable
+    # Whether a recipe gives all samples one shape, where the trait `few_shapes` says that they have several.
+    one_shape: Callable[[Recipe], bool] = never_one_shape
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
+    unread: str | None = None  # why its files can be neither written nor read here, in words with the remedy
     # Where an option's arms take their code from in place of `path`: other versions of the user's own file.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # of the user's own training, in words with a digest: other code is another plan
@@ -232,7 +240,14 @@ class Workload:
     def found_on(self, device: str) -> tuple[str, ...]:
         """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
         left_out = {"cuda": frozenset[str](), "cpu": DEFAULTS_OF_CUDA}.get(device, DEFAULTS_OF_CUDA - OF_LAUNCHES)
-        return tuple(name for name in self.original if name not in left_out)
+        found = self.original
+        return tuple(name for name in found if name not in left_out or found[name] != PYTORCH_DEFAULTS[name])
+
+    def under(self, recipe: Recipe, batch: int) -> "Workload":
+        """The workload as needs judge it beside a recipe, which may give samples one shape, and a larger batch."""
+        together = batch // (recipe.micro_batches * recipe.ranks)
+        sizes = {name: replace(one, batch=max(one.batch, together)) for name, one in self.sizes.items()}
+        return replace(self, sizes=sizes, traits=self.traits - ({"few_shapes"} if self.one_shape(recipe) else set()))
 
     def path_for(self, recipe: Recipe) -> str | None:
         """The file outside the package that an arm runs, which may be another version of it."""
@@ -305,6 +320,9 @@ class Trained:
     scores: tuple[tuple[int, float, float], ...]  # steps, seconds of training without evaluation, score
     reached: bool
     inactive: tuple[str, ...]
+    # Seconds before those: building data set and model, and the first step beyond what it counts as in `scores`.
+    start_s: float | None = field(default=None, metadata={"since": "0.3.0"})
+    failed: str | None = field(default=None, metadata={"since": "0.3.0"})  # why it ended before its steps were taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,11 @@ _ARMS = (
         asked_rate="samples a second of batches that are asked for one after another, in an arm without loader workers",
         score="of the model after its first steps, where evaluation is timed",
     ),
-    *_maybe("integer", cycle_steps="until the same work comes round again; none before version 0.3.0"),
+    *_maybe(
+        "integer",
+        cycle_steps="until the same work comes round again; none before version 0.3.0",
+        epoch_steps="after which the order of samples begins anew; none before version 0.3.0",
+    ),
 )
 _SETTINGS = (
     *_RUN,

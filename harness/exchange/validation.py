@@ -404,6 +404,7 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
         if (getattr(ready, name) or 0.0) < 0:
             raise Unfit(f"{where} {name} is negative")
     within(ready.cycle_steps, 1, MOST, f"{where} cycle_steps")
+    within(ready.epoch_steps, 1, MOST, f"{where} epoch_steps")
     for name, count, most in (
         ("settings", len(ready.effective), MOST_SETTINGS),
         ("losses", len(ready.losses), MOST_LOSSES),

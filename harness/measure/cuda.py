@@ -65,8 +65,8 @@ class Cuda(Device):
         return found
 
     def is_pinned(self, tensor: Tensor) -> bool:
-        """Whether its memory is page-locked."""
-        return tensor.is_pinned()
+        """Whether its memory is page-locked; one without elements has none, and nothing of it travels."""
+        return tensor.numel() == 0 or tensor.is_pinned()
 
     def block(self) -> None:
         """Asks the driver before a context exists; whether it obeys, `blocks` tells."""

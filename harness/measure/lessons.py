@@ -1,11 +1,13 @@
 """Lessons: a training from its first weights whose speed is not the question, but what it learns."""
 
 import gc
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
@@ -36,7 +38,7 @@ def learn(
     scheduled: bool,
 ) -> Learned:
     """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
-    session, inactive = _begun(task, proof)
+    session, ready = _begun(task, proof)
     advance, losses, train_s = _schedule(session, steps, scheduled=scheduled), [], 0.0
     for number, (loss, spent_s) in enumerate(_steps(session, steps, advance), 1):
         losses.append(loss)
@@ -50,7 +52,7 @@ def learn(
         evaluation=evaluation,
         again=again,
         original=original,
-        inactive=inactive,
+        inactive=ready["inactive"],
         train_s=train_s,
     )
 
@@ -68,13 +70,15 @@ def train_until(
 
     The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
     would make training look faster. Losses are read when it is evaluated and not before, which would be a wait in every
-    step.
+    step. What the start takes is that of the session before, which was the first of its process to read and to compile.
     """
-    session, inactive = _begun(task, proof)
-    scores, train_s = [], 0.0
+    session, ready = _begun(task, proof)
+    scores, train_s, start_s = [], 0.0, 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
     for number, (loss, spent_s) in enumerate(_steps(session, steps, advance, read_every=goal.every), 1):
         train_s += spent_s
+        if number == 1:
+            start_s = ready["build_s"] + max(0.0, ready["first_step_s"] - spent_s)
         if number % goal.every == 0:
             session.feed.freeze()
             show(number, loss)
@@ -84,7 +88,7 @@ def train_until(
                 break
     session.feed.close()
     reached = bool(scores) and goal.is_met(scores[-1][-1])
-    return Trained(scores=tuple(scores), reached=reached, inactive=inactive)
+    return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"], start_s=start_s)
 
 
 def range_test(
@@ -97,8 +101,9 @@ def range_test(
     """Trains while the learning rate grows by the same factor in each step, from the first rate to the last.
 
     Smith, 2017, arXiv 1506.01186. Ends early when the loss is beyond hope. Parameter groups keep their proportions.
+    Raises Mistake where the loss is no finite number before any update.
     """
-    session, inactive = _begun(task, proof)
+    session, ready = _begun(task, proof)
     low, high = rates
     own = session.trainee.optimizer.param_groups[0]["lr"]
     growth = (high / low) ** (1 / (steps - 1))
@@ -106,17 +111,22 @@ def range_test(
     points: list[tuple[float, float]] = []
     for number in range(steps):
         points.append((low * growth**number, float(step())))
+        if not math.isfinite(points[0][1]):
+            raise Mistake(
+                f"its loss is {points[0][1]} before any update, which tells nothing of learning rates; look for what "
+                "is no finite number in its data or its first weights"
+            )
         advance()
         session.phases.forget()  # nobody reads them, and on a GPU they add up
         show(number + 1, points[-1][1])
         if not points[-1][1] <= LOST * abs(points[0][1]):  # or not a number
             break
     session.feed.close()
-    return Ranged(points=tuple(points), steps=steps, own=own, inactive=inactive)
+    return Ranged(points=tuple(points), steps=steps, own=own, inactive=ready["inactive"])
 
 
-def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:
-    """The first weights and the first batch once more, after another session has proved the settings."""
+def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, dict[str, Any]]:
+    """The first weights and the first batch once more, after another session has proved the settings: what it told."""
     cores = os.sched_getaffinity(0)
     trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
     trial.session.feed.close()
@@ -124,7 +134,7 @@ def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...
     gc.collect()
     task.device.forget_memory()
     keep_to(cores)  # the first session may have kept some for its workers
-    return open_session(task), ready["inactive"]
+    return open_session(task), ready
 
 
 def _steps(

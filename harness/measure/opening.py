@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
-from math import lcm
+from math import ceil, lcm
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
@@ -293,11 +293,11 @@ def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> flo
 def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: Device) -> float:
     """Calls a second over rounds of `times` calls, until the time is up.
 
-    A device that works on its own is given one round about as long, since each pays for its pipeline's way out.
+    A device that works on its own is given whole rounds at once, since each pays for its pipeline's way out.
     """
     if device.asynchronous:
-        once_s = agreed([timed(call, times, device)])[0] / times  # ranks take as many steps
-        times = max(times, round(seconds / max(1e-6, once_s)))
+        round_s = agreed([timed(call, times, device)])[0]  # ranks take as many steps
+        times *= max(1, ceil(seconds / max(1e-6, round_s)))
         return times / agreed([timed(call, times, device)])[0]
     calls, spent_s = 0, 0.0
     while spent_s < seconds:

@@ -198,13 +198,14 @@ class Session:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards in the mode it had."""
-    training = model.training
+    """The model in evaluation mode, and afterwards each of its parts in the mode it had."""
+    before = [(one, one.training) for one in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for one, training in before:
+            one.training = training
 
 
 def open_session(task: Task) -> Session:

@@ -6,7 +6,7 @@ import platform
 import runpy
 import shutil
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,6 +51,8 @@ PACKAGES = (
     *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
     *("h5py", "soundfile", "tifffile", "pillow", "simplejpeg", "boto3"),  # what reads the data
 )
+# The one without which no file of a workload can be written or read.
+READERS = {"leak": "h5py", "patches3d": "tifffile", "speaker": "soundfile", "spoof": "soundfile"}
 CPU_FACTS = Path("/proc/cpuinfo")
 # What shows that there is a GPU although NVML answers for none.
 NVIDIA_DRIVER, AMD_DRIVER = Path("/proc/driver/nvidia/version"), Path("/dev/kfd")
@@ -95,6 +97,17 @@ def package_version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def unread(workload: str, packages: Iterable[tuple[str, str]] = ()) -> str | None:
+    """Why a workload's files can be neither written nor read here, with the remedy; None where they can.
+
+    Some packages are known to be there, whatever is installed. Without torch nothing is measured: whatever is planned
+    is meant for another machine.
+    """
+    reader, known = READERS.get(workload), dict(packages)
+    lacking = [one for one in (reader, "torch") if one and one not in known and package_version(one) is None]
+    return f"{reader} is not installed; pip install {reader}" if lacking == [reader] else None
 
 
 def memory_limit_bytes() -> int:

@@ -16,7 +16,7 @@ from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
 from harness.measure.delay import begun
-from harness.measure.devices import effective_backend, marked, moments, settle_backend, stamped, timed
+from harness.measure.devices import Device, effective_backend, marked, moments, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
@@ -39,6 +39,7 @@ from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient, undisturbed, warm_up
 
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
+HOST = Device("cpu")
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
@@ -95,7 +96,7 @@ class Trial:
         count = max(steps, -(-(in_flight + ahead) // each))
         if self.can_go_to:
             feed.order.go_to((offset - count) * each + in_flight + ahead)
-        stamps = agreed(stamped(self.step, count, session.task.device))
+        stamps = agreed(stamped(self.step, count, self._clock))
         if self.can_go_to:
             feed.taken = offset * each + feed.taken - session.consumed
         return [later - sooner for sooner, later in pairwise(stamps)]
@@ -134,9 +135,9 @@ class Trial:
         consumed, made = session.consumed, self._produced
         if not device.asynchronous:
             self._go_on()
-        marks = marked(self.step, steps, device)
+        marks = marked(self.step, steps, self._clock)
         feed.freeze()  # before anything else is done
-        led_in_at, led_at, *own = moments([*led_in, *marks], device)
+        led_in_at, led_at, *own = moments([*led_in, *marks], self._clock)
         stamps, lead_s = agreed(own), led_at - led_in_at
         wall_s = stamps[-1] - stamps[0]
         produced = self._produced
@@ -164,6 +165,11 @@ class Trial:
             "batches": None if made is None else session.consumed - consumed,
             "produced": None if made is None or produced is None else produced - made,
         } | told
+
+    @property
+    def _clock(self) -> Device:
+        """Whose marks tell the time: the host's where the loader is timed alone, beside which a device does nothing."""
+        return HOST if self.timing is Timing.LOADER else self.session.task.device
 
     def _slipped(self) -> int | None:
         """Batches that were finished since the last window, while the arm stood still."""
@@ -223,7 +229,7 @@ class Trial:
             session.feed.order.go_to((start - lead) * each + ahead)
             session.feed.taken = (start - lead) * each + ahead
         session.task.device.synchronize()
-        marks = marked(self.step, lead, session.task.device)
+        marks = marked(self.step, lead, self._clock)
         return marks[0], marks[-1]
 
     def _refuse_divergence(self) -> None:
@@ -280,6 +286,7 @@ def begin(
         "losses": opening.losses if judged else (),
         "score": score,
         "cycle_steps": trial.cycle_steps,
+        "epoch_steps": task.size.epoch_steps,
     } | spread | rates
 
 

@@ -103,7 +103,8 @@ def updated_in_backward(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
     """
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            parameter.register_post_accumulate_grad_hook(_stepping(_for_one(optimizer, group, parameter)))
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(_stepping(_for_one(optimizer, group, parameter)))
     return nothing_left
 
 

@@ -22,5 +22,6 @@ OPTIMIZATION = Optimization(
     sets={"device_results": True},
     proof={"device_results": True},
     timed_on=Timing.EVALUATION,
+    pointless_where={"batched_results read once": "batches of this evaluation are read back once by themselves"},
     needs=(EVALUATION, trait("device_results", "needs an evaluation with a small result for each item")),
 )

@@ -12,10 +12,16 @@ from harness.core.optimization import (
     EVALUATION_OPTIONS,
     FAST_BFLOAT16,
     LEVEL,
+    Need,
     Numerics,
     Optimization,
     Stage,
     Timing,
+)
+
+HALF_PRECISION = Need(  # GPUs before Ampere have float16 alone
+    missing="needs a CUDA device, or a CPU with matrix units for bfloat16",
+    met=lambda environment, workload: any(one.met(environment, workload) for one in (CUDA, FAST_BFLOAT16)),
 )
 
 OPTIMIZATION = Optimization(
@@ -27,6 +33,7 @@ OPTIMIZATION = Optimization(
     proof={"evaluation_autocast": LEVEL},
     timed_on=Timing.EVALUATION,
     levels=("bfloat16", "float16"),
-    needs=(EVALUATION_OPTIONS, FAST_BFLOAT16),
-    level_needs={"float16": CUDA},
+    usual=lambda environment: "float16" if float(environment.capability or 8) < 8 else "bfloat16",
+    needs=(EVALUATION_OPTIONS, HALF_PRECISION),
+    level_needs={"bfloat16": FAST_BFLOAT16, "float16": CUDA},
 )

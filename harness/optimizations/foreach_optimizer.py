@@ -6,7 +6,7 @@ through memory makes it slower. Takes about as much memory as the weights beside
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, kernel
 
 OPTIMIZATION = Optimization(
     name="foreach_optimizer",
@@ -16,4 +16,5 @@ OPTIMIZATION = Optimization(
     sets={"optimizer_kernel": "foreach"},
     proof={"optimizer_kernel": "foreach"},
     alone_on=Timing.COMPUTE,
+    needs=(kernel("foreach"),),
 )

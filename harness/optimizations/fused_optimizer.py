@@ -6,7 +6,7 @@ vanishes beside a long backward pass.
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, kernel
 
 OPTIMIZATION = Optimization(
     name="fused_optimizer",
@@ -16,5 +16,6 @@ OPTIMIZATION = Optimization(
     sets={"optimizer_kernel": "fused"},
     proof={"optimizer_kernel": "fused"},
     alone_on=Timing.COMPUTE,
+    needs=(kernel("fused"),),
     supersedes=("foreach_optimizer",),
 )

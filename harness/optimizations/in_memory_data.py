@@ -4,7 +4,11 @@ Removes reading and opening from every item. Pays when reading is what an item c
 the time goes into Python around the read, as with tiny items fetched one by one. Costs its size in memory and a
 longer start.
 
-    mel = torch.from_numpy(h5py.File(path)["segments_mel"][:])
+On leak the arrays of a file are kept. On a training of your own finished items are, so that decoding and transforms are
+saved too; it is left out where an item is another whenever it is read.
+
+    mel = torch.from_numpy(h5py.File(path)["segments_mel"][:])  # leak: all of a file
+    items = [dataset[index] for index in range(len(dataset))]   # a training of your own: DataLoader(items, ...)
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait

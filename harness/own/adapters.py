@@ -37,7 +37,7 @@ def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = N
         dataset=lambda: lightning_loader(module, datamodule),
         optimizer=lightning_optimizer,
         optimizer_takes="model",
-        training_step=lightning_step,
+        training_step=_Training(),
         batch=batch,
         name=name,
         module=calling_module(),
@@ -91,13 +91,17 @@ def _own_hooks(source: Any, hooks: tuple[str, ...]) -> list[str]:
     return [hook for hook, kind in kinds.items() if kind and kind.__module__.partition(".")[0] not in lightning]
 
 
-def lightning_step(module: Any, batch: Any, batch_idx: int = 0) -> Any:
-    """The loss of a batch."""
-    import inspect
+class _Training:
+    """A module's loss of a batch."""
 
-    wanted = len(inspect.signature(module.training_step).parameters)
-    found = module.training_step(batch, batch_idx) if wanted > 1 else module.training_step(batch)
-    return found["loss"] if isinstance(found, Mapping) else found
+    sends_ahead = True  # Lightning waits for no batch on its way to a GPU
+
+    def __call__(self, module: Any, batch: Any, batch_idx: int = 0) -> Any:
+        import inspect
+
+        wanted = len(inspect.signature(module.training_step).parameters)
+        found = module.training_step(batch, batch_idx) if wanted > 1 else module.training_step(batch)
+        return found["loss"] if isinstance(found, Mapping) else found
 
 
 def lightning_optimizer(module: Any) -> torch.optim.Optimizer:

@@ -100,6 +100,20 @@ def said(source: Source, kernel: Mapping[str, Any], clip_norm: float | None) -> 
     return {name: str(one) for name, one in found.items()}
 
 
+def switched_on(loader: Any) -> dict[str, str]:
+    """What a loader has switched on, by the names of options."""
+    if loader is None:
+        return {}
+    found = ["pin_memory"] if loader.pin_memory else []
+    if loader.num_workers:
+        ahead, method = loader.prefetch_factor, _method(loader.multiprocessing_context)
+        found.append(f"workers={loader.num_workers}")
+        found += ["persistent_workers"] if loader.persistent_workers else []
+        found += [f"prefetch_factor={ahead}"] if ahead not in (None, 2) else []  # two unless it says otherwise
+        found += [f"start_method={method}"] if method != "fork" else []
+    return dict.fromkeys(found, "your DataLoader")
+
+
 def order_of(loader: Any) -> tuple[bool, tuple[Note, ...]]:
     """Whether a loader takes one item after another, and what else of how it reads is left out here."""
     if loader is None:

@@ -23,10 +23,10 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.core.mistake import Mistake
 from harness.core.recipe import OF_RANKS
-from harness.core.workload import PYTORCH_DEFAULTS
+from harness.core.workload import CLIPPING_DEFAULTS, PYTORCH_DEFAULTS
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
-from harness.own.facts import USABLE, Facts, Note, differing, order_of, refused, said, taken, together
+from harness.own.facts import USABLE, Facts, Note, differing, order_of, refused, said, switched_on, taken, together
 from harness.own.items import (
     GOLDEN,
     Items,
@@ -49,7 +49,7 @@ from harness.own.items import (
     uses_generators,
 )
 from harness.own.network import Network, device_here, failure, in_words
-from harness.own.parts import fresh_model, kernels_of
+from harness.own.parts import KERNELS, fresh_model, kernels_of, loops_by_itself
 
 if TYPE_CHECKING:
     from harness.own.job import Job, OwnOption
@@ -195,7 +195,7 @@ class Looking:
             compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, kept_outside=outside,
             fetches=fetches, in_order=in_order,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
-            fixed=self.fixed, original=self._original(step.kernel), notes=self.notes,
+            fixed=self.fixed, original=self._original(step), notes=self.notes,
             says=said(self.source, step.kernel, self.job.clip_norm),
         )  # fmt: skip
 
@@ -471,24 +471,22 @@ class Looking:
             self.fixed["start_method"] = reason
             self.note("workers", reason, "workers are forked; write a function in place of a lambda to spawn them")
 
-    def _original(self, kernel: dict[str, Any]) -> dict[str, str]:
+    def _original(self, step: "Step") -> dict[str, str]:
         """What the user has today: PyTorch's defaults, and what their file, optimizer, loader and data set say."""
         found, says = dict(PYTORCH_DEFAULTS), settings_of_process()
         found |= {name: "your file" for name, (setting, value) in SET_BY_FILES.items() if says[setting] == value}
         if says["cudnn.allow_tf32"] == "False":
             found.pop("tf32_convolutions")
-        if kernel.get("fused") is True or kernel.get("foreach") is False:
+        if self.job.clip_norm is not None:
+            found |= CLIPPING_DEFAULTS
+        fused, foreach = step.kernel.get("fused"), step.kernel.get("foreach")
+        if fused is True or foreach is False or step.loops:
             found.pop("foreach_optimizer", None)
-        if kernel.get("fused") is True:
-            found["fused_optimizer"] = "your optimizer"
-        loader = self.source.loader
-        if loader is not None and loader.num_workers:
-            found[f"workers={loader.num_workers}"] = "your DataLoader"
-            found |= {"persistent_workers": "your DataLoader"} if loader.persistent_workers else {}
-            ahead = loader.prefetch_factor  # two unless it says otherwise
-            found |= {f"prefetch_factor={ahead}": "your DataLoader"} if ahead not in (None, 2) else {}
-        if loader is not None and loader.pin_memory:
-            found["pin_memory"] = "your DataLoader"
+        found |= {"fused_optimizer": "your optimizer"} if fused is True else {}
+        found |= {"foreach_optimizer": "your optimizer"} if foreach is True else {}
+        found |= switched_on(self.source.loader)
+        if "pin_memory" in found and getattr(self.job.training_step, "sends_ahead", False):
+            found["non_blocking"] = "Lightning moves batches so, wherever they are pinned"
         if "batched_fetch" in self.traits and fetches_batches(self.source.dataset):
             found["batched_fetch"] = "your data set's __getitems__"
         if getattr(self.job.training_step, "leaves_loss", False):
@@ -496,7 +494,11 @@ class Looking:
         found |= dict.fromkeys(getattr(self.job.training_step, "has", ()), "your TrainingArguments")
         choices = dict.fromkeys(("foreach_optimizer", "fused_optimizer"), "optimizer_kernel")
         choices |= dict.fromkeys(("amp_bfloat16", "amp_float16"), "autocast")
-        return {name: words for name, words in found.items() if choices.get(name, name) not in self.fixed}
+        return {
+            name: words
+            for name, words in found.items()
+            if choices.get(name, name.partition("=")[0]) not in self.fixed and f"no_{name}" not in self.traits
+        }
 
 
 SET_BY_FILES = {
@@ -590,6 +592,7 @@ class Step:
     least_samples: int = 1
     operations: int = 0
     kernel: dict[str, Any] = field(default_factory=dict)  # of the optimizer, as the job says it
+    loops: bool = False  # whether the optimizer is a loop where the job says nothing
 
     def taken(self, items: list[Any], batch: int) -> tuple[float, float]:
         """Seconds of a step without its data, and of collating a batch."""
@@ -680,10 +683,19 @@ class Step:
             seen.traits.add("clipping")
         for setting in _already(layers):
             seen.fixed[setting] = "the model has it already; take that out of it to measure this"
-        if not kernels_of(network.optimizer):
-            seen.fixed["optimizer_kernel"] = "the optimizer takes neither foreach nor fused"
+        self._tell_optimizer(network.optimizer)
         told = ", ".join(one.replace("_", " ") for one in sorted(found)) or "no convolutions"
         seen.note("layers", told, "" if found else "channels_last is left out")
+
+    def _tell_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        seen, missing = self.seen, KERNELS - kernels_of(optimizer)
+        self.loops = loops_by_itself(optimizer)
+        if missing == KERNELS:
+            seen.fixed["optimizer_kernel"] = "the optimizer takes neither foreach nor fused"
+            return
+        for one in missing:
+            seen.traits.add(f"no_{one}_optimizer")
+            seen.note("optimizer", f"it does not take {one}", f"{one}_optimizer is left out")
 
     def _tell_activations(self) -> None:
         """Whether activations may overwrite their input: both ways are tried, and losses and gradients compared."""

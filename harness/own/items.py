@@ -235,6 +235,7 @@ class Items(Dataset[Any]):
     """`count` items of a data set, evenly spread over all of it or `in_order`, each depending on its place alone.
 
     Each `draw` takes others of a longer data set, so that what is timed is no fixed part, whose luck no interval knows.
+    Of a data set that fills an epoch `first` takes the first items, as a loader does that drops an incomplete batch.
     """
 
     def __init__(
@@ -247,8 +248,10 @@ class Items(Dataset[Any]):
         file: Path | None,
         draw: int = 0,
         in_order: bool = False,
+        first: bool = False,
     ) -> None:
         self.dataset, self.count, self.shape, self.seeded, self.file = dataset, count, shape, seeded, file
+        self.first = first
         self.draw, self.in_order, self._length, self._start = draw, in_order, len(dataset), draw * GOLDEN % 1
         self.collated = shape.finished
         if shape.finished:
@@ -261,6 +264,8 @@ class Items(Dataset[Any]):
 
     def place(self, index: int) -> int:
         """Where an item lies in the user's data set."""
+        if self.first:
+            return index
         if self.in_order:
             return (index + int(self._start * self._length)) % self._length
         return int((index + self._start) * self._length / self.count)
@@ -301,6 +306,7 @@ class Items(Dataset[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         sent = Sent(self.file, pickle.dumps((self.dataset, self.shape)))
         how = {"seeded": self.seeded, "file": self.file, "draw": self.draw, "in_order": self.in_order}
+        how["first"] = self.first
         return _received, (type(self), sent, self.count, how)
 
 

@@ -207,9 +207,17 @@ def kernel_of(found: torch.optim.Optimizer) -> dict[str, Any]:
     return {name: found[0] if found.count(found[0]) == len(found) else found for name, found in said.items()}
 
 
-def kernels_of(found: torch.optim.Optimizer) -> bool:
-    """Whether an optimizer has the kernels `foreach` and `fused`."""
-    return {"foreach", "fused"} <= inspect.signature(type(found).__init__).parameters.keys()
+KERNELS = frozenset({"foreach", "fused"})  # keywords of PyTorch's optimizers, of which some take one alone
+
+
+def kernels_of(found: torch.optim.Optimizer) -> frozenset[str]:
+    """The kernels that an optimizer takes."""
+    return KERNELS.intersection(inspect.signature(type(found).__init__).parameters)
+
+
+def loops_by_itself(found: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer goes through the tensors one by one on CUDA too where nothing is said: Adafactor does."""
+    return isinstance(found, getattr(torch.optim, "Adafactor", ()))  # since torch 2.5
 
 
 def of_copy(given: torch.optim.Optimizer, original: nn.Module, model: nn.Module) -> torch.optim.Optimizer:
@@ -298,18 +306,20 @@ class Builder:
         job = self.changed(recipe)
         dataset, count, shape = source_of(job).dataset, size.samples, self._shape(job)
         seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
-        kind, draw = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items, size.draw or 0
+        kind = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items
+        first = len(dataset) - count < size.batch  # every arm has the items of one whose data set stands there as it is
+        places: dict[str, Any] = {"draw": size.draw or 0, "in_order": size.in_order, "first": first}
         if recipe.in_memory_data:
-            read = Items(dataset, count, shape, seeded=seeded, file=self.file, draw=draw, in_order=size.in_order)
+            read = Items(dataset, count, shape, seeded=seeded, file=self.file, **places)
             return kind(Kept(map(read.__getitem__, range(count))), count, shape, seeded=False, file=self.file)
-        if kind is Items and shape.pair and not seeded and self._is_plain(dataset, size, recipe):
+        if kind is Items and first and shape.pair and not seeded and self._is_plain(dataset, recipe):
             return dataset  # type: ignore[no-any-return]
-        return kind(dataset, count, shape, seeded=seeded, file=self.file, draw=draw, in_order=size.in_order)
+        return kind(dataset, count, shape, seeded=seeded, file=self.file, **places)
 
-    def _is_plain(self, dataset: Any, size: Size, recipe: Recipe) -> bool:
+    def _is_plain(self, dataset: Any, recipe: Recipe) -> bool:
         """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""
-        usual = len(dataset) - size.samples < size.batch and not fetches_batches(dataset)
-        return usual and recipe.start_method == "fork" and not getattr(dataset, "collated", False)
+        usual = not fetches_batches(dataset) and not getattr(dataset, "collated", False)
+        return usual and recipe.start_method == "fork"
 
     def _device_stage(self, _folder: Path, size: Size, recipe: Recipe, _device: torch.device) -> Any:
         job = self.changed(recipe)

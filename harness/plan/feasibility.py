@@ -11,6 +11,7 @@ from harness.core.configuration import (
     Configuration,
     Conflict,
     Option,
+    at_hand,
     batch_of,
     batch_scale,
     compose,
@@ -268,7 +269,8 @@ def ordered(scope: Scope) -> list[Optimization]:
 
 def hindrance(scope: Scope, optimization: Optimization, level: int | str | None = None) -> str | None:
     """Why an optimization cannot be tried here, in words, or None where it can."""
-    if reason := unmet(optimization, scope.environment, scope.workload, level):
+    reason = unmet(optimization, scope.environment, scope.workload, level)
+    if reason and unmet(optimization, scope.environment, at_hand(scope.workload, scope.reference, scope.known), level):
         return reason
     for name in optimization.requires:
         if reason := unmet(scope.known[name], scope.environment, scope.workload):

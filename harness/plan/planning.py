@@ -15,7 +15,9 @@ from harness.core.configuration import (
     ConfigurationRequest,
     Conflict,
     Option,
+    at_hand,
     batch_of,
+    batch_scale,
     compose,
     parse_option,
     settled,
@@ -31,7 +33,7 @@ from harness.core.recipe import of_process
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
-from harness.plan.feasibility import Entry, Scope, all_options, compare, single, with_batch
+from harness.plan.feasibility import Entry, Scope, all_options, compare, equal_samples, single, with_batch
 from harness.plan.schedule import blocks, in_their_own
 from harness.plan.sharding import shard_of
 
@@ -55,6 +57,14 @@ class Context:
         plain = self.catalogue.config(replace(request, names=()), size, self.environment)
         names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
         return self.catalogue.config(replace(request, names=names), size, self.environment)
+
+    def at_equal_samples(self, treatment: Configuration, reference: Configuration) -> Configuration:
+        """The reference as it is measured, with as many samples for each update as the treatment; raises Conflict."""
+        known = self.catalogue.known
+        usual = treatment.batch // batch_scale(treatment.options, known)
+        start = replace(reference, batch=usual * batch_scale(reference.options, known))
+        scope = self.scope(self.catalogue.workload(treatment.workload), start)
+        return equal_samples(scope, treatment.options)[1]
 
     def scope(self, workload: Workload, reference: Configuration) -> Scope:
         """The workload on this machine, for a design."""
@@ -247,19 +257,32 @@ def _hiding_copies(request: Request, scope: Scope, entries: Iterable[Entry]) -> 
     return found
 
 
+def _readable(scope: Scope, entries: Iterable[Entry]) -> Iterable[Entry]:
+    """The entries; where the workload's files can be neither written nor read, the words for that in their place."""
+    reason = scope.workload.unread
+    if reason is None:
+        return entries
+    labels = dict.fromkeys(one.label for one in entries)
+    return [NoResult(workload=scope.workload.name, label=label, reason=reason) for label in labels]
+
+
 def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:
     """The plan of a request on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
     protocol = _protocol(request)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(request, context))
-    found = (_hiding_copies(request, scope, _entries(request, scope, catalogue)) for scope in scopes)
+    found = (_readable(scope, _hiding_copies(request, scope, _entries(request, scope, catalogue))) for scope in scopes)
     entries = [entry for of_workload in found for entry in of_workload]
     comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
     if not comparisons:
-        reasons = "; ".join(
-            f"{no_result.label}: {no_result.reason}" for no_result in entries if isinstance(no_result, NoResult)
+        unread = {scope.workload.name for scope in scopes if scope.workload.unread}
+        reasons = dict.fromkeys(
+            f"{one.workload if one.workload in unread else one.label}: {one.reason}"
+            for one in entries
+            if isinstance(one, NoResult)
         )
-        raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
+        words = "; ".join(reasons)
+        raise Mistake(f"Nothing of this can be measured here ({words}); ./speedmatrix list shows what there is.")
     shortly = (
         (request.protocol, environment.device) == (FIRST_LOOK, "cpu")
         and request.design in SHORT_DESIGNS
@@ -416,8 +439,9 @@ def _reference(request: Request, workload: Workload, context: Context) -> Config
         compose(workload, config.options, context.catalogue.known)
     except Conflict as conflict:
         raise Mistake(f"The reference {config} is impossible: {conflict}.") from conflict
+    seen = at_hand(workload, config, context.catalogue.known)
     for one in config.options:
-        if reason := unmet(context.catalogue.known[one.name], context.environment, workload, one.level):
+        if reason := unmet(context.catalogue.known[one.name], context.environment, seen, one.level):
             raise Mistake(f"The reference {config} is impossible here: {one} {reason}.")
     return config
 
@@ -498,8 +522,9 @@ def _stack(text: str, scope: Scope) -> Entry:
     entry = compare(scope, shown, options, timing)
     if isinstance(entry, NoResult):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
+    seen = at_hand(scope.workload, entry.treatment, scope.known)
     for one in entry.treatment.options:
-        if reason := unmet(scope.known[one.name], scope.environment, scope.workload, one.level):
+        if reason := unmet(scope.known[one.name], scope.environment, seen, one.level):
             raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {one} {reason}.")
     return entry
 

@@ -246,10 +246,11 @@ def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
     if ours is None or theirs is None:
         return
     kind, host = host_memory(ours, theirs)
-    found = [_memory(kind, *host)]
+    found = [] if ours.emulated else [_memory(kind, *host)]
     if ours.device_bytes is not None and theirs.device_bytes:
         found.append(_memory("device peak", ours.device_bytes, theirs.device_bytes))
-    yield f"Memory: {'; '.join(found)}."
+    if found:
+        yield f"Memory: {'; '.join(found)}."
     yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
 
 

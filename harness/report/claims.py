@@ -20,6 +20,7 @@ from harness.analyze.claims import (
 from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
+from harness.core.optimization import Timing
 from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed, to_json
 from harness.report.words import NOTHING, called, interval, one_line
 
@@ -36,6 +37,11 @@ _BETTER = {
 }
 # What a ratio counts. A promise says which side of one it means; what was measured may lie on either.
 _AS = {Metric.THROUGHPUT: "as fast", Metric.START_UP: "as soon at the first step"}
+_PARTS = {
+    Timing.LOADER: " (loader alone)",
+    Timing.COMPUTE: " (step alone)",
+    Timing.EVALUATION: " (evaluation)",
+}
 _AS_MUCH = {Metric.HOST_MEMORY: "as much host memory", Metric.DEVICE_MEMORY: "as much device memory"}
 
 
@@ -77,7 +83,8 @@ def measured(finding: Finding) -> str:
     if metric in _AS_MUCH:  # the ratio is above 1 where less is held
         value, high, low = (1 / one if one else math.inf for one in found)
         return f"{interval(value, low, high)} {_AS_MUCH[metric]}"
-    return f"{interval(*found)} {_AS[metric]}"
+    part = _PARTS.get(finding.basis.tried.timing, "") if finding.basis and metric is Metric.THROUGHPUT else ""
+    return f"{interval(*found)} {_AS[metric]}{part}"
 
 
 def verdict(finding: Finding) -> str:

@@ -1,7 +1,7 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -14,6 +14,8 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
 from harness.core.claims import Claim, Metric
+from harness.core.configuration import Option
+from harness.core.emulation import widest_band
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report.document import escaped, grid
@@ -314,7 +316,7 @@ _BEST_COLUMNS = (
 _ALONE = 2  # options that are named beside a stack
 
 
-def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
+def _best(place: Place, setting: Setting, topic: Topic, already: Mapping[str, Option]) -> Iterator[str]:
     yield f"[{escaped(topic.name)}]({_page_of(place, topic)})"
     several = len({one.key for one, _ in place.answers}) > 1
     where = f"{escaped(place.name)} {named(setting)}" if several else escaped(place.name)
@@ -327,7 +329,7 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
     told = *_withheld(topic, best), *_again(setting, best), *_elsewhere(place, setting, best)
     yield "; ".join((estimated(best), *told))
     yield _over_original(place, setting, topic, best)
-    yield "; ".join(_alone(topic, best)) or NOTHING
+    yield "; ".join(_alone(topic, best, already)) or NOTHING
     yield bounds(best.row)
     yield run_links(best, f"{place.name}/")
 
@@ -428,11 +430,23 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
             yield f"{code(one.row.label)} {_bare(one)}"
 
 
-def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
+_Held = Mapping[str, Mapping[str, Option]]  # options of the real systems by workload and name
+
+
+def _held(publication: Publication) -> _Held:
+    """What the real systems had switched on, wherever that was measured; some machines cannot have all of it."""
+    topics = (one for place in publication.places for setting in place.settings for one in setting.topics)
+    found = ((one.name, sheet) for one in topics for sheet in one.sheets if sheet.name == ORIGINAL)
+    return {
+        name: {str(option.name): option for sheet in sheets for option in sheet.config.options}
+        for name, sheets in together(found).items()
+    }
+
+
+def _alone(topic: Topic, best: StoredRow, already: Mapping[str, Option]) -> Iterator[str]:
     """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
     inside, wanted = set(best.row.comparison.treatment.options), best.row.comparison.treatment
     others = ((label, one) for label, one in topic.gains.items() if one.row.comparison.treatment != wanted)
-    already = {one.name: one for sheet in topic.sheets if sheet.name == ORIGINAL for one in sheet.config.options}
     for label, one in islice(others, _ALONE):
         held = is_single(best) or inside.issuperset(one.row.comparison.treatment.options)
         beside = "" if held else f", not part of {code(best.row.label)}"
@@ -453,7 +467,8 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     former = sorted({place.name for place, _, topic in answers} - {place.name for place, _, _ in now})
     if now:
         yield from ("", "## What to switch on", "")
-        yield from (*_at_a_glance(now), *_in_detail(now))
+        held = _held(publication)
+        yield from (*_at_a_glance(now, held), *_in_detail(now, held))
     others = {place.name for place in places} - {place.name for place, _, _ in answers}
     if others:
         links = ", ".join(_machine_link(name) for name in sorted(others))
@@ -463,13 +478,25 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
         yield from ("", f"Measured against the baseline of 0.2.0 alone, and not in this table: {links}.")
 
 
-def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
-    """One cell for each workload and machine: the best option by itself, and the fastest stack."""
+_GLANCE_COLUMNS = (
+    "workload",
+    "machine",
+    "best option alone",
+    "fastest stack",
+    "over the real system's settings",
+    "runs",
+)
+_ONE = "one"  # run
+
+
+def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
+    """One row for each workload and machine: the best option by itself, and the fastest stack."""
     by_kind = together((setting.environment.emulated, (place, setting, topic)) for place, setting, topic in answers)
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
     yield (
-        "How many times as fast a training step is with the single option whose interval has the highest lower end, "
-        "and with the fastest stack of all, against the same training with every option off. "
+        "How many times as fast a training step is: first with the one option that surely gains most (the highest "
+        "lower end of an interval), then with the fastest of all stacks, both against the same training with every "
+        "option off; last the same stack against what the real system had switched on. "
         f"{_sizes_in_words(answers)} 'Of 3 runs' stands before the lowest and the highest of the runs that were "
         f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
@@ -477,16 +504,23 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
         + ("" if real else " No real GPU was measured.")
     )
     for emulated, several in sorted(by_kind.items()):
-        machines = sorted({place.name for place, _, _ in several})
         if emulated:
-            yield from ("", "Beside emulated devices, whose step times come from a table, and whose loaders are real:")
-        yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(several, machines)))
+            yield from ("", f"Beside emulated devices. Loaders are real. {_error_of_tables(several)}")
+        rows = (tuple(_glance(*one, held.get(one[2].name, {}))) for one in several)
+        yield from ("", *grid(_GLANCE_COLUMNS, rows))
     yield ""
     yield (
         "Where the real system had some of these options on already, less is left to gain. The best of many measured "
         "options looks a little better than it is. Measure it on your machine: "
         f"{code('./speedmatrix run WORKLOAD --stack all')}."
     )
+
+
+def _error_of_tables(answers: Sequence[_Answer]) -> str:
+    """How far the step times of emulated devices may be off."""
+    bands = [band for _, setting, _ in answers if (band := widest_band(setting.environment.device))]
+    off = f" that is right within a factor of {max(bands):g}, of which the intervals know nothing" if bands else ""
+    return f"Step times come from a table{off}:"
 
 
 def _sizes_in_words(answers: Sequence[_Answer]) -> str:
@@ -496,28 +530,22 @@ def _sizes_in_words(answers: Sequence[_Answer]) -> str:
     return f"{small}, except {escaped(', '.join(full))}, at full size." if full else f"{small}."
 
 
-def _glances(answers: Sequence[_Answer], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for name, found in together((one[2].name, one) for one in answers).items():
-        told = together((place.name, _glance(place, setting, topic)) for place, setting, topic in found)
-        yield (code(name), *("; ".join(told.get(machine, [NOTHING])) for machine in machines))
+def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, Option]) -> Iterator[str]:
+    """The best option alone, the fastest stack, what that gains over the real system, and how many runs say so."""
+    yield f"[{code(topic.name)}]({_page_of(place, topic)})"
+    yield _machine_link(place.name) + (" (contributed)" if setting.is_contributed else "")
+    best = topic.best
+    if best is None:
+        yield from ("nothing for sure", *(NOTHING,) * 3)
+        return
+    yield next(_alone(topic, best, already), NOTHING)
+    yield f"{code(best.row.label)} {unbroken(_bare(best))}"
+    over = _against_original(place, setting, topic, best)
+    yield unbroken(estimated(over)) if over and _tells(over) else NOTHING
+    yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
 
 
-def _glance(place: Place, setting: Setting, topic: Topic) -> str:
-    """The best option alone and the fastest stack, with a link to the page of both."""
-    if topic.best is None:
-        return "nothing for sure"
-    alone = islice(_alone(topic, topic.best), 1)
-    over = _against_original(place, setting, topic, topic.best)
-    known = over is not None and _tells(over)
-    original = [f"over the real system's settings {_over_original(place, setting, topic, topic.best)}"] if known else []
-    others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best), *original)
-    whole = ", ".join((unbroken(_bare(topic.best)), *others))
-    answer = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
-    mark = " (contributed)" if setting.is_contributed else ""
-    return f"{answer} ([more]({_page_of(place, topic)})){mark}"
-
-
-def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
+def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     """What each answer rests on, what its stack holds, and what speaks against it."""
     yield from ("", "<details>", "<summary>In detail</summary>", "")
     yield (
@@ -527,7 +555,12 @@ def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
         "recomputed activations. Every "
         "arm has one trainer thread. First losses are those of three steps."
     )
-    yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)), "", "</details>")
+    yield from (
+        "",
+        *grid(_BEST_COLUMNS, (tuple(_best(*one, held.get(one[2].name, {}))) for one in answers)),
+        "",
+        "</details>",
+    )
     yield from _options_of(answers)
     slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(where[2])))]
     if slower:
@@ -582,7 +615,7 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     facts = surprises(publication)
     once = sum(not one.again for rule in _RULES for one in rule(publication))
     if facts or once:
-        words = "Chosen by rules: of each, the strongest finding that a second run came to as well."
+        words = "Picked by fixed rules: of each, the strongest finding that a second run came to as well."
         yield from (
             "",
             "## What surprises",
@@ -661,4 +694,7 @@ def _heat_maps(publication: Publication) -> Iterator[Part]:
         if heat is not None:
             yield from ("", f"## Every optimization: {escaped(place.name)}", "")
             yield f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})"
-            yield from ("", f"Of environment {named(setting)}, which tells of most workloads. {calibrated(setting)}")
+            yield from (
+                "",
+                f"Drawn for environment {named(setting)}, which has ratios of most workloads. {calibrated(setting)}",
+            )

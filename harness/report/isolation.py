@@ -44,9 +44,9 @@ def summary(found: Sequence[BothWays]) -> str:
     return (
         f"Of {total} comparisons that were measured both ways the ratios of {counts[Agreement.DISAGREE]} differ by "
         f"more than their intervals allow, where chance would let one in twenty; {compatible} "
-        f"({100 * compatible / total:.0f} %) are compatible. {counts[Agreement.AGREE]} of these are shown to be the "
-        "same within 2.5 %; the intervals of the others are too wide for that. Half the intervals are narrower than "
-        f"±{100 * shared:.1f} % in shared processes, and than ±{100 * isolated:.1f} % in isolated ones."
+        f"({100 * compatible / total:.0f} %) are compatible. {counts[Agreement.AGREE] or 'None'} of these are shown to "
+        "be the same within 2.5 %; the intervals of the others are too wide for that. Half the intervals are narrower "
+        f"than ±{100 * shared:.1f} % in shared processes, and than ±{100 * isolated:.1f} % in isolated ones."
     )
 
 

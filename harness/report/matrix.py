@@ -354,17 +354,24 @@ def causes(table: Table) -> Iterator[str]:
 
 def cause(name: str, found: Bottleneck) -> str:
     """What holds an arm back, with both upper bounds and what each would allow."""
-    free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
     doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
     what = f"the bottleneck is the {stage(found.stage)}"
     if len(found.stages) > 1:
         what = "input and training step take about as long"
+    step = _room(found.compute_rate / found.rate, "a perfect input")
+    loader = _room(found.loader_rate / found.rate, "a step without cost")
     return (
-        f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone "
-        f"reaches {rate(found.compute_rate)}, so a perfect input would gain about {factor(free_input)}x; its loader "
-        f"alone reaches {rate(found.loader_rate)}, so a step without cost would gain about {factor(free_step)}x."
+        f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone reaches "
+        f"{rate(found.compute_rate)}{step}; its loader alone reaches {rate(found.loader_rate)}{loader}."
         + (doubt if found.short_probe else "")
     )
+
+
+def _room(times: float, ideal: str) -> str:
+    """What a stage's own rate leaves to gain; a short probe may tell less than the whole training reaches."""
+    if times < 1:
+        return f" in a short probe, so {ideal} would gain hardly anything"
+    return f", so {ideal} would gain about {factor(times, 0 if times >= 10 else 2)}x"
 
 
 def bound(found: Bottleneck) -> str:

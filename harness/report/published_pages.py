@@ -411,8 +411,9 @@ def _in_order(topic: Topic, manual: str | None) -> Iterator[Part]:
     yield from ("", "### What to switch on, in order", "")
     command = code(f"./speedmatrix run {one_line(topic.name)} --stack all")
     yield (
-        f"Each option by itself, of training steps, sorted by the lower end of the interval. {COMPOSED}: composed from "
-        "the ratio of the part that the option changes. Options that shorten the same wait do not add up: take the "
+        "Each option by itself, of training steps: first what was timed on whole steps, then what is composed from "
+        f"the ratio of the part that the option changes ({COMPOSED}), each sorted by the lower end of the interval. "
+        "Options that shorten the same wait do not add up: take the "
         f"first that you do not have yet, or a stack as measured below ({command})."
         + (" An option's page has its code." if manual else "")
     )

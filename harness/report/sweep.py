@@ -33,10 +33,10 @@ EMULATED = (
 )
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
-    "a step for sure, beyond that perhaps. An interval beside a limit is where it may lie by the ends of its ratios. "
-    "Options that "
-    "shorten the input are interpolated between measured step times; of others the two step times are named between "
-    "which the gain ends. Measurements on a disturbed machine are left out. "
+    "a step for sure, beyond that perhaps. The interval beside a limit follows from the ends of the ratios' "
+    "intervals. Limits of options that shorten the input are interpolated between measured step times; for other "
+    "options the two measured step times are named between which the gain ends. Measurements on a disturbed "
+    "machine are left out. "
     "Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
 )
 

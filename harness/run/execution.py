@@ -261,7 +261,7 @@ class Campaign:
         fair_s = left_s * own_s / (own_s + sum(after))
         if is_part:
             several_s = replicates * self._forecast.replicate_s(block, wanted[:SEVERAL])
-            fair_s = max(fair_s, left_s / (1 + len(after)), min(several_s, left_s / 2))
+            fair_s = max(fair_s, left_s / (1 + len(after)), several_s if several_s <= left_s / 2 else 0.0)
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )

@@ -210,6 +210,8 @@ def forked(
             del _servers[ended]
         found = _servers[workload, *key].fork(ARM, channel, log) if (workload, *key) in _servers else None
         if found is None:
+            if (workload, *key) in _servers:  # a lost one would never be let go of by its root
+                _servers.pop((workload, *key)).end()
             _servers[workload, *key] = server = _server(key, environment, workload, log)
             found = server.fork(ARM, channel, log)
         assert found is not None  # noqa: S101  nobody else knows the new one yet

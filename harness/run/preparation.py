@@ -30,7 +30,7 @@ from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Ready, Record
 from harness.core.workload import Size
-from harness.measure.surroundings import free_bytes, read_environment
+from harness.measure.surroundings import free_bytes, read_environment, unread
 from harness.plan.cost import Forecast, Pace
 from harness.plan.planning import chosen_workloads, first_what_is_claimed, paces_of, planned, usual_size
 from harness.plan.schedule import by_replicate
@@ -180,6 +180,7 @@ def prepared(request: Request, command: str = "") -> Prepared:
     """The plan of a request on this machine; raises Mistake for whatever cannot be."""
     catalogue = read_catalogue(request.own)
     environment = environment_of(request)
+    catalogue = with_readers(catalogue, environment)
     size = request.size or usual_size(environment)
     real_data = roots(request.data_roots, catalogue, chosen_workloads(request, catalogue))
     catalogue = adopted(catalogue, real_data, size)
@@ -189,6 +190,13 @@ def prepared(request: Request, command: str = "") -> Prepared:
     data |= {one.name: one.source for one in named if one.source}
     plan = replace(plan, data=data, blocks=tuple(first_what_is_claimed(plan.blocks, catalogue, environment)))
     return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data, command=command)
+
+
+def with_readers(catalogue: Catalogue, environment: Environment) -> Catalogue:
+    """The catalogue, whose workloads say so where their files can be neither written nor read."""
+    ours = (one for one in catalogue.workloads.values() if one.path is None)
+    told = {one.name: replace(one, unread=reason) for one in ours if (reason := unread(one.name, environment.packages))}
+    return replace(catalogue, workloads={**catalogue.workloads, **told})
 
 
 def run_of(ready: Prepared) -> Run:
@@ -236,6 +244,8 @@ def adopted(catalogue: Catalogue, found: Mapping[str, Path], size: str | None) -
     workloads = dict(catalogue.workloads)
     for name, folder in found.items():
         workload = catalogue.workload(name)
+        if workload.unread:
+            raise Mistake(f"The data of {name} cannot be read: {workload.unread}.")
         if workload.adopt is None:
             raise Mistake(f"{name} takes no data from elsewhere; leave out --data-root.")
         adopt, wanted = workload.adopt, [one for one in workload.sizes if size in (None, one)]

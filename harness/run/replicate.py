@@ -320,12 +320,17 @@ class Attempt:
         most = max(rounds.values(), default=1)
         steps = self._window_steps(sum(rounds.values()) + most + 1)
         offset = (self.replicate * most * steps + self._keeps_items * cycle // 2) % cycle  # beyond what warmed arms up
+        windows_steps = min(cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):
             least = math.ceil(self.timetable.lead_s / self._step_s(position))
             leads[position] = max(1, least, self.leads.get(position, 0))
+            if self.timetable.discarded_rounds and self._pays_for_shapes(position):
+                self.check_time()
+                self._settle(position, windows_steps, offset + windows_steps)
             # Where loader workers fill a queue, every arm has to bring its own into the state of a long training.
-            if self.timetable.discarded_rounds and (self._workers(position) or position not in self.leads):
+            settles = self.timetable.discarded_rounds and (self._workers(position) or position not in self.leads)
+            if settles and position in self.arms:
                 self.check_time()
                 leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
         ahead = [position for position in leads if self._workers(position)]
@@ -333,6 +338,15 @@ class Attempt:
         extra = [random.randrange(2) for _ in range(most + self._keeps_items * (sum(rounds.values()) + 1))]
         leads |= dict.fromkeys(ahead, skipped)
         return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
+
+    def _pays_for_shapes(self, position: int) -> bool:
+        """Whether the first step on batches of a shape is dearer than later ones: a device's memory and its kernels.
+
+        A treatment would pay that in all its windows, and the reference, which comes back to the same samples, in few.
+        """
+        varies = self._ready[position].effective.get("varying_shapes") is True
+        has_memory = self.room is not None and len(self.room.largest) > 1
+        return varies and has_memory and self.block.timing is Timing.STEP and not self._keeps_items
 
     @property
     def _keeps_items(self) -> bool:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
-from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
+from harness.run.arm import KERNELS, SHOW_STACK, Job, launch_environment, own_kernels, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
 from harness.run.processes import command_of, share_folder
@@ -244,12 +244,20 @@ class Assignment:
 Given = Learned | Ranged | Timeline | Traced | Trained
 
 
+class Untrained(Mistake):
+    """A training that failed by itself, which is an outcome too; of other mistakes the sentence has the remedy."""
+
+
 def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Given:
-    """Has it done in a fresh process; gives what came of it; raises Mistake with the reason when it fails."""
+    """Has it done in a fresh process; gives what came of it; raises Mistake with the reason when it fails.
+
+    That is Untrained unless what was asked for cannot be. What a start towards a goal compiles, no other had compiled.
+    """
     environment = launch_environment(assignment.job.recipe, dict(os.environ))
     if assignment.job.service:
         environment[ADDRESS] = assignment.job.service
     with (
+        (own_kernels(assignment.job.recipe) if assignment.goal else None) or nullcontext() as kernels,
         tempfile.TemporaryFile(mode="w+", errors="replace") as log,
         subprocess.Popen(
             command_of("harness.run.worker"),
@@ -257,7 +265,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=environment,
+            env=environment | ({KERNELS: kernels} if kernels else {}),
             cwd=environment["PWD"],
             start_new_session=True,
         ) as process,
@@ -269,7 +277,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
         if learned is None:
             log.seek(0)
             last = (log.read().strip().splitlines() or [f"its process ended with status {process.returncode}"])[-1]
-            raise Mistake(f"{assignment.job.config} could not be trained: {last}.")
+            raise Untrained(f"{assignment.job.config} could not be trained: {last}.")
         return learned
 
 
@@ -292,7 +300,8 @@ def _follow(
         if "ranged" in said:
             return decode(Ranged, said["ranged"], "range test")
         if "lost" in said:
-            raise Mistake(f"{assignment.job.config} could not be trained: {said['lost']}.")
+            kind = Mistake if said["mistake"] else Untrained
+            raise kind(f"{assignment.job.config} could not be trained: {said['lost']}.")
         show(said["step"], float(said["loss"]))
     return None
 
@@ -327,7 +336,7 @@ def _serve_lesson() -> None:
         else:
             say(learned=learn(task, assignment.slow, job.proof, steps, show, scheduled=assignment.scheduled))
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
-        say(lost=reason_for(error))
+        say(lost=reason_for(error), mistake=isinstance(error, Mistake))
 
 
 if __name__ == "__main__":

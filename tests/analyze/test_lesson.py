@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.quality import findings
+from harness.analyze.quality import agreement, findings
 from harness.core.workload import Evaluation, Learned, Lesson
 
 LESSON = Lesson(steps=50, chance=0.5, clear=0.7, better="more")
@@ -65,6 +65,17 @@ def test_rows_under_the_wrong_names_are_seen_although_the_score_is_clear() -> No
 def test_rounding_is_no_mixing_up() -> None:
     rounded = replace(GOOD, answers=tuple(one + 1e-3 for one in ANSWERS))
     assert words(learned(evaluation=rounded, again=rounded)) == []
+
+
+def test_what_the_evaluations_agree_in_is_told_and_no_more() -> None:
+    """An answer in a hundred that differs is no mixing up, and not the same either."""
+    one = replace(GOOD, answers=(ANSWERS[0] + 1.0, *ANSWERS[1:]))
+    found = learned(evaluation=one, again=one)
+    assert words(found) == []
+    assert "of which 1 (1.0%) differ" in agreement(found)
+    assert "the same 100 answers" in agreement(learned())
+    assert "of which none differ" in agreement(learned())
+    assert "they tell no answers" in agreement(everywhere(replace(GOOD, answers=())))
 
 
 def test_an_evaluation_that_draws_at_random_is_seen() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,16 +11,22 @@ import pytest
 from harness.analyze.race import Heat, Race, newest, sooner
 from harness.core.workload import Goal, Trained
 from harness.report.document import to_markdown
-from harness.report.race import race_parts
+from harness.report.race import LEFT_OUT, race_parts
+from harness.results import races_below
 from tests.analyze.synthetic import ENVIRONMENT
 
 GOAL = Goal(score=20.0, better="less", every=5)
+FAILED = Trained(scores=(), reached=False, inactive=(), failed="leak@quick#4:amp could not be trained: out of memory")
 
 
 def trained(steps: int, seconds: float, *, reached: bool = True, every: float = 1e-6) -> Trained:
     """One that was looked at a moment before it got there, or a share `every` of its time before."""
     scores = ((round(steps * (1 - every)), seconds * (1 - every), 40.0), (steps, seconds, 18.0 if reached else 25.0))
     return Trained(scores=scores, reached=reached, inactive=())
+
+
+def started(one: Trained, start_s: float) -> Trained:
+    return replace(one, start_s=start_s)
 
 
 def race(pairs: Sequence[tuple[Trained, Trained]]) -> Race:
@@ -83,6 +90,40 @@ def test_a_race_in_words() -> None:
     assert "2.000x" in row
 
 
+def test_start_up_counts_in_both_trainings() -> None:
+    """Twice as fast in its steps, and all that is gained was lost before the first of them."""
+    found = race([(started(trained(50, 5.0), 6.0), started(trained(50, 10.0), 1.0))] * 4)
+    assert sooner(found) is not None
+    assert sooner(found).ratio == pytest.approx(1.0, rel=1e-5)  # type: ignore[union-attr]
+    assert LEFT_OUT not in to_markdown(race_parts([found]))
+    steps = sooner(found, in_steps=True)
+    assert steps is not None
+    assert steps.ratio == 1.0
+
+
+def test_who_reaches_the_goal_at_the_first_look_has_at_least_started() -> None:
+    ours, theirs = (started(looked_at(steps), 5.0) for steps in (80, 350))
+    found = sooner(race([(ours, theirs)] * 4))
+    assert found is not None
+    assert found.high == pytest.approx((40 + 5) / 5), "its start alone took 5 s"
+
+
+def test_a_race_that_does_not_know_both_starts_counts_none_and_says_so() -> None:
+    found = race([(started(trained(50, 5.0), 6.0), trained(50, 10.0))] * 4)
+    assert sooner(found) is not None
+    assert sooner(found).ratio == pytest.approx(2.0)  # type: ignore[union-attr]
+    assert f"2.000\\], {LEFT_OUT} |" in to_markdown(race_parts([found]))
+
+
+def test_published_races_are_read_with_their_names_and_say_what_they_leave_out() -> None:
+    races = races_below(Path(__file__).parents[2] / "results" / "cpu-2-amd-epyc")
+    first = [one for one in races if not one.counts_start]
+    assert {f"{one.workload}-{one.key}" for one in first} >= {"speaker-3ac40ee7", "spoof-32cc52d0"}
+    rows = [line for line in to_markdown(race_parts(first)).splitlines() if "| all | baseline |" in line]
+    assert len(rows) >= 2
+    assert all(LEFT_OUT in row for row in rows)
+
+
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Seeds scatter by a fifth; 95 % of intervals of five seeds hold the true 1.3x."""
     generator, held = np.random.default_rng(3), 0
@@ -101,6 +142,25 @@ def test_a_training_that_does_not_get_there_has_no_time() -> None:
     page = to_markdown(race_parts([found]))
     assert "4 of 5, against 5 of 5 | - | - |" in page
     assert sooner(race([(trained(50, 5.0), trained(50, 10.0))] * 2)) is None, "two seeds tell nothing"
+
+
+def test_a_training_that_failed_has_not_reached_the_goal() -> None:
+    others = [(started(trained(50, 5.0), 1.0), started(trained(50, 10.0), 1.0))] * 4
+    found = race([*others, (FAILED, others[0][1])])
+    assert sooner(found) is None
+    assert sooner(found, in_steps=True) is None
+    assert found.counts_start, "one that failed has no start to tell of"
+    page = to_markdown(race_parts([found]))
+    assert "4 of 5, against 5 of 5; 1 failed | - | - | 5 |" in page
+
+
+def test_a_race_that_is_not_complete_has_no_interval_and_takes_nobody_s_place() -> None:
+    whole = replace(race([(trained(50, 5.0), trained(50, 10.0))] * 5), seeds=5)
+    stopped = replace(whole, began="2026-01-02T00:00:00+00:00", heats=whole.heats[:4])
+    assert sooner(whole) is not None
+    assert sooner(stopped) is None
+    assert "4 of 4, against 4 of 4 | - | - | 4 of 5 |" in to_markdown(race_parts([stopped]))
+    assert newest([stopped, whole]) == (whole,)
 
 
 def test_a_race_that_was_interrupted_takes_nobody_s_place() -> None:
@@ -126,3 +186,15 @@ def test_the_key_tells_races_apart() -> None:
     one = race([])
     assert one.key == race([(trained(1, 1.0), trained(1, 1.0))]).key
     assert one.key != Race(**{**{name: getattr(one, name) for name in Race.__slots__}, "treatment": "all"}).key
+
+
+def test_races_on_other_data_code_or_schedules_stand_beside_each_other() -> None:
+    suite = race([(trained(50, 5.0), trained(50, 10.0))] * 4)
+    real = replace(suite, data="real data; 1,500 files; 40 evaluation items")
+    assert newest([suite, real]) in {(suite, real), (real, suite)}
+    page = to_markdown(race_parts([suite, real]))
+    assert "| leak quick, 4 |" in page
+    assert "| leak quick, 4; real data; 1,500 files; 40 evaluation items |" in page
+    scheduled = replace(suite, scheduled=True)
+    assert len({one.key for one in (suite, real, scheduled, replace(scheduled, steps=800))}) == 4
+    assert replace(suite, steps=800).key == suite.key, "when it is given up decides nothing that was reached"

@@ -272,3 +272,25 @@ def test_what_became_of_a_cache_is_told_by_the_first_replicate() -> None:
     assert data_cache_seen(found, block, 0, 1) is None
     assert data_cache_seen(found, block, 2, 1) == "still filling"
     assert data_cache_seen(found, block, 2, 0) == ""
+
+
+def caches(treatment: str, reference: str, **start: object) -> list[Record]:
+    found: list[Record] = []
+    for one in records(0, 2.0, **start):
+        if isinstance(one, Ready):
+            told = treatment if one.arm.position else reference
+            one = replace(one, epoch_steps=80, effective={"layout": "contiguous", "data_cache": told})  # noqa: PLW2901
+        found.append(one)
+    return found
+
+
+def test_a_cache_goes_the_way_of_the_references() -> None:
+    """Else one arm would read from a full cache and the other not, in every replicate alike."""
+    block, found = plan(comparison("workers")).blocks[0], caches("filled before", "still filling", replicates=3)
+    assert data_cache_seen(found, block, 1, 1) == data_cache_seen(found, block, 1, 0) == "still filling"
+
+
+@pytest.mark.parametrize("other", ["filled before", "still filling"])
+def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None:
+    result = build_matrix(plan(comparison("workers")), caches("filled before", other), ENVIRONMENT).rows[0].result
+    assert isinstance(result, Absence) is (other == "still filling")

@@ -17,7 +17,17 @@ from harness.analyze.composition import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
 from harness.cli import campaign_state
-from harness.cli.campaign import LEAST_S, Session, campaign, close, finish_here, show_campaign, take_in, writing_s
+from harness.cli.campaign import (
+    LEAST_S,
+    Session,
+    all_data,
+    campaign,
+    close,
+    finish_here,
+    show_campaign,
+    take_in,
+    writing_s,
+)
 from harness.cli.campaign_state import (
     Meter,
     State,
@@ -39,6 +49,7 @@ from harness.core.records import Record, Window, window_pairs
 from harness.exchange.archive import STATE, pack, read_archive
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import MOST, Kind, Phase, measuring_s
+from harness.run import preparation
 from harness.run.data import data_folder
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
@@ -318,6 +329,26 @@ def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, machine: Machin
     assert {"matrix speaker", "claims speaker"} <= trip.failed
     assert "claims leak" in machine.begun[machine.begun.index("matrix speaker") :]
     assert not [one for one in kept(tmp_path, both).over if one.endswith("speaker")]
+
+
+def test_a_workload_whose_files_cannot_be_read_costs_no_other_its_campaign(
+    monkeypatch: pytest.MonkeyPatch, both: Request
+) -> None:
+    """Its own phases say why before anything is written; the first look goes on with the others."""
+    reason = "soundfile is not installed; pip install soundfile"
+    monkeypatch.setattr(preparation, "unread", lambda name, _: reason if name == "speaker" else None)
+    asked = replace(both, seed=both.seed + 1)  # plans of the same request are remembered
+    phases = phases_of(asked, MINUTES)
+    first = next(one for one in phases if one.kind is Kind.FIRST_LOOK)
+    look, files = prepared_for(first, asked), all_data(phases, asked)
+    assert not first.problem
+    assert look is not None
+    assert files is not None
+    assert {one.reference.workload for one in look.plan.comparisons} == {"leak"}
+    assert {one.reason for one in look.plan.no_results if one.workload == "speaker"} == {reason}
+    assert {block.reference.workload for block in files.plan.blocks} == {"leak"}
+    told = {one.kind: one.workloads for one in phases if one.problem and reason in one.problem}
+    assert told == dict.fromkeys((Kind.MATRIX, Kind.CLAIMS, Kind.BEST), ("speaker",))
 
 
 def test_a_session_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine: Machine, single: Request) -> None:

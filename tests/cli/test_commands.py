@@ -102,6 +102,7 @@ BAD = {
     "plan leak --stack workers=2+workers=4": "workers=2 and workers=4 both set workers",
     "plan leak --stack seek_read": "leak has no choice named audio_read",
     "plan leak --stack gradient_accumulation=3": "a batch of 256 cannot be taken in 3 equal parts",
+    "plan leak --stack workers=2 --stack all": "--stack asks one question; give it once",
     "plan leak --reference prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
     "plan leak --only pin_memory --device cpu": "can be measured here (pin_memory: needs a CUDA device)",
     "plan leak --only seek_read": "Nothing of this can be measured here (seek_read: belongs to speaker)",

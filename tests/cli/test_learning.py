@@ -1,14 +1,25 @@
 """`learn` with a learning rate that moves: a range of rates found and drawn, and one sentence for what cannot be."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from harness.analyze.race import Race, sooner
+from harness.catalogue import read_catalogue
 from harness.cli import learning
-from harness.core.configuration import Configuration, Option
+from harness.core.configuration import Configuration
+from harness.core.mistake import Mistake
+from harness.core.plan import Plan
+from harness.core.protocol import BRIEF
 from harness.core.workload import Trained
 from harness.results import races_below
+from harness.run.arm import Job
+from harness.run.preparation import Prepared, described
+from harness.run.worker import Untrained
+from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_commands import call, is_one_sentence
 
 
@@ -64,31 +75,130 @@ def test_what_cannot_be_learned_has_one_sentence(
     assert is_one_sentence(call(f"learn {words}", monkeypatch, capsys), said, tmp_path)
 
 
-def test_an_interrupted_race_keeps_the_heats_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds: list[int] = []
+# Races whose trainings are invented: what is trained, and what is kept of it.
 
-    def trained(made: object, lesson: object, seed: int, *_: object) -> Trained:
-        seeds.append(seed)
-        if seed == 2:
+TRAINED = Trained(scores=((5, 0.5, 0.1), (10, 1.0, 0.9)), reached=True, inactive=(), start_s=0.2)
+OWN = Path(__file__).parents[2] / "docs/example_workload.py"
+
+
+def raced(
+    what: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ends: Callable[[Job], Trained] = lambda _: TRAINED,
+    against: str = "baseline",
+    seeds: int = 3,
+    own: Path | None = None,
+) -> tuple[int, list[Job]]:
+    """The status of a race whose trainings end as is told, and the jobs of those that began."""
+    jobs: list[Job] = []
+
+    def given(made: tuple[Job, object], *_: object) -> Trained:
+        jobs.append(made[0])
+        return ends(made[0])
+
+    data = {("leak", "quick"): folder, ("spoof", "quick"): folder, ("pictures", "smoke"): folder}
+    monkeypatch.setattr(learning, "measuring_alone", nullcontext)
+    monkeypatch.setattr(learning, "written", lambda *_: data)
+    monkeypatch.setattr(learning, "_given", given)
+    asked = learning.Exercise(what=what, steps=None, seed=0, device="cpu", own=own, data=None, data_roots=())
+    return learning.race(asked, against, 0.8, seeds, folder), jobs
+
+
+def kept(folder: Path) -> tuple[Path, Race]:
+    (path,) = folder.glob("*/learned/*.json")
+    (race,) = races_below(path.parents[1])
+    return path, race
+
+
+def test_both_trainings_of_a_race_have_the_same_order_of_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch of 24 batches is a step shorter, so that each of two loader workers comes to load all of them."""
+    status, jobs = raced("spoof@quick:workers=2", tmp_path, monkeypatch)
+    assert status == 0
+    assert [job.recipe.workers for job in jobs] == [2, 0, 0, 2, 2, 0]
+    assert {job.size.epoch_steps for job in jobs} == {23}
+
+
+def test_a_larger_batch_races_against_as_many_samples_for_each_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, jobs = raced("leak@quick:batch_scale=2", tmp_path, monkeypatch)
+    assert {job.config.batch for job in jobs} == {512}
+    assert {job.recipe.micro_batches for job in jobs} == {1, 2}
+    _, race = kept(tmp_path)
+    assert (race.batch, race.reference) == (512, "gradient_accumulation=2")
+    assert race.names == ("batch_scale=2", "gradient_accumulation=2")
+    with pytest.raises(Mistake, match="an update takes 256 samples, in the reference 512; name another"):
+        raced("leak@quick", tmp_path, monkeypatch, against="batch_scale=2")
+    with pytest.raises(Mistake, match="is what it is to be held against"):
+        raced("leak@quick", tmp_path, monkeypatch)
+
+
+def test_a_training_that_fails_keeps_its_place_among_the_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(job: Job) -> Trained:
+        if (job.seed, job.recipe.workers) in {(0, 2), (1, 0)}:
+            raise Untrained(f"{job.config} could not be trained: out of memory.")
+        return TRAINED
+
+    status, jobs = raced("leak@quick:workers=2", tmp_path, monkeypatch, ends=ends)
+    assert (status, len(jobs)) == (1, 6)
+    _, race = kept(tmp_path)
+    first, second, last = race.heats
+    assert first.treatment.failed == "leak@quick#256:workers=2 could not be trained: out of memory"
+    assert second.reference.failed == "leak@quick#256 could not be trained: out of memory"
+    assert (first.reference, second.treatment, last.treatment, last.reference) == (TRAINED,) * 4
+    assert race.reached() == (2, 2)
+    assert sooner(race) is None
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the configuration failed (leak@quick#256:workers=2 could not be trained: out of memory)" in said
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_cannot_be_trained_as_asked_ends_a_race_in_its_first_seed(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(job: Job) -> Trained:
+        if job.recipe.workers == workers:
+            raise Mistake("this workload states no schedule of the learning rate; give its Parts a `schedule`")
+        return TRAINED
+
+    with pytest.raises(Mistake, match="states no schedule"):
+        raced("leak@quick:workers=2", tmp_path, monkeypatch, ends=ends)
+    assert not [*tmp_path.glob("*/learned/*.json")]
+
+
+def test_an_interrupted_race_names_the_file_of_the_heats_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ends(job: Job) -> Trained:
+        if job.seed == 3:
             raise KeyboardInterrupt
-        return Trained(scores=((10, 1.0, 0.9),), reached=True, inactive=())
+        return TRAINED
 
-    configs = (
-        Configuration(workload="leak", size="quick", batch=64, options=options)
-        for options in ((), (Option(name="workers", level=2),))
-    )
-    jobs = (SimpleNamespace(config=config) for config in configs)
-    monkeypatch.setattr(learning, "_exercised", lambda *_: (next(jobs), None))
-    monkeypatch.setattr(learning, "_trained", trained)
-    asked = learning.Exercise(
-        what="leak:workers=2", steps=None, seed=0, device="cpu", own=None, data=None, data_roots=()
-    )
-    with pytest.raises(KeyboardInterrupt):
-        learning.race(asked, "baseline", 0.8, 3, tmp_path)
-    (folder,) = tmp_path.glob("*/learned")
-    (race,) = races_below(folder.parent)
-    assert [one.seed for one in race.heats] == [0, 1]
-    assert seeds == [0, 0, 1, 1, 2]
+    status, jobs = raced("leak@quick:workers=2", tmp_path, monkeypatch, ends=ends, seeds=5)
+    assert status == 130
+    path, race = kept(tmp_path)
+    assert capsys.readouterr().err == f"Stopped after 3 of 5 seeds; what was trained is kept in {path}.\n"
+    assert [one.seed for one in race.heats] == [0, 1, 2]
+    assert [job.seed for job in jobs] == [0, 0, 1, 1, 2, 2, 3]
+    assert sooner(race) is None, "two of its seeds are missing"
+
+
+def test_a_race_tells_whose_data_and_code_it_is_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raced("pictures@smoke:anomaly_detection", tmp_path, monkeypatch, own=OWN)
+    assert kept(tmp_path)[1].data.startswith("own workload, example_workload.py ")
+    catalogue = read_catalogue(ledger=False)
+    config = Configuration(workload="leak", size="quick", batch=256)
+    nothing = Plan(design="alone", seed=0, protocol=BRIEF, blocks=(), no_results=(), names={}, promises={})
+    suite = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=nothing)
+    assert learning._data_of(suite, config) == ""
+    real = replace(suite, real_data={"leak": tmp_path})
+    assert learning._data_of(real, config) == described(catalogue.workload("leak").sizes["quick"])
 
 
 @pytest.mark.thorough

@@ -17,6 +17,7 @@ from harness.core.protocol import BRIEF, FEWEST_ROUNDS, REPLICATES_ALONE
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
 from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
+from harness.run import preparation
 from harness.run.preparation import epoch_of, prepared
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
@@ -74,6 +75,26 @@ def test_every_loader_worker_comes_to_load_all_batches_of_an_epoch(asked: dict[s
     (block,) = ready.plan.blocks
     configs = (block.reference, *(one.treatment for one in block.comparisons))
     assert {epoch_of(ready, block, one).epoch_steps for one in configs} == {steps}
+
+
+@pytest.mark.parametrize("design", ["alone", "stages", "matrix", "calibration", "against_itself"])
+def test_a_workload_whose_files_cannot_be_read_is_left_out_with_words(
+    design: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reason = "soundfile is not installed; pip install soundfile"
+    monkeypatch.setattr(preparation, "unread", lambda name, _: reason if name == "speaker" else None)
+    asked = Request(
+        workloads=("leak", "speaker"), size="smoke", device="cpu", environment=ENVIRONMENT, design=design, copies=2
+    )
+    found = prepared(asked).plan
+    assert {one.reference.workload for one in found.comparisons} == {"leak"}
+    left = [one for one in found.no_results if one.workload == "speaker"]
+    assert {one.reason for one in left} == {reason}
+    assert len(left) == len({one.label for one in left}) > 0
+    with pytest.raises(Mistake, match=r"^Nothing of this can be measured here \(speaker: soundfile [^:]*\); "):
+        prepared(replace(asked, workloads=("speaker",)))
+    with pytest.raises(Mistake, match=r"^The data of speaker cannot be read: soundfile is not installed; "):
+        prepared(replace(asked, data_roots=(f"speaker={tmp_path}",)))
 
 
 def test_a_design_that_crosses_is_about_what_is_named() -> None:

@@ -1,5 +1,6 @@
 """`sweep`: step times as they are typed, and runs of several emulated devices in one table and figure."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
 from harness.cli import sweeping
 from harness.cli.sweeping import entries, show, show_steps, step_times, sweep
-from harness.core.configuration import Configuration
+from harness.core.configuration import Configuration, Option
 from harness.core.emulation import times_in
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Request
 from harness.report.figures import MARK
 from harness.run.preparation import Place, prepared
@@ -116,6 +118,18 @@ def test_steps_of_a_real_device_become_entries_that_its_table_can_take() -> None
     assert profile is not None
     assert profile.compute_rate is not None
     assert step.ms == pytest.approx(1000 * config.batch / profile.compute_rate, rel=1e-3)
+
+
+def test_steps_of_what_is_not_the_suites_own_are_left_out_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    catalogue, matrix = read_catalogue(ledger=False), invented("cpu", 2.0)
+    (table,) = (one for one in matrix.tables if one.timing is Timing.STEP and one.profile and one.profile.compute_rate)
+    with_own = replace(table, config=replace(table.config, options=(Option(name="flat_model"),)))
+    of_own = replace(table, config=replace(table.config, workload="train"))
+    found = list(entries(replace(matrix, tables=(with_own, table, of_own)), catalogue, "somewhere/run"))
+    assert len(found) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("imagenet@quick#16:flat_model is left out: the option flat_model is none of the suite's")
+    assert second.startswith("train@quick#16 is left out: the workload train is none of the suite's")
 
 
 def test_a_run_without_a_gpu_has_no_steps_to_emulate() -> None:

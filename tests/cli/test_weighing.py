@@ -58,6 +58,17 @@ def test_all_workloads_are_written_unless_some_are_named(written: list[str], tmp
         write(("leak",), "huge", tmp_path / "data")
 
 
+def test_what_cannot_be_written_is_left_out_unless_it_is_named(
+    written: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(weighing, "unread", {"spoof": "soundfile is not installed; pip install soundfile"}.get)
+    assert write((), "smoke", tmp_path / "data") == 0
+    assert written == [f"{name}@smoke" for name in sorted(read_catalogue().workloads) if name != "spoof"]
+    assert capsys.readouterr().err == "spoof is left out: soundfile is not installed; pip install soundfile.\n"
+    with pytest.raises(Mistake, match="The data of spoof can be neither written nor read: soundfile"):
+        write(("leak", "spoof"), "smoke", tmp_path / "other")
+
+
 def test_a_stopped_writing_says_so_by_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> list[Files]:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -62,10 +62,10 @@ SLOW = [("leak", "compile=default")]
     ("workload", "stack"), [*STACKS, *(pytest.param(*one, marks=[pytest.mark.thorough]) for one in SLOW)]
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
-def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
+def test_a_stack_engages_on_a_gpu(workload: str, stack: str, written_data: dict[str, Path]) -> None:
     gpu(f"all that {stack} promises on {workload} takes effect, and a window of it is timed")
     options = tuple(stack.split("+"))
-    task = task_of(workload, smoke_data[workload], options, device="cuda")
+    task = task_of(workload, written_data[workload], options, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(options), other_seeds=False)
     window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
@@ -74,10 +74,10 @@ def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[st
 
 
 @pytest.mark.parametrize(("workload", "stack"), EVALUATIONS)
-def test_an_evaluation_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
+def test_an_evaluation_engages_on_a_gpu(workload: str, stack: str, written_data: dict[str, Path]) -> None:
     gpu(f"all that {stack} promises of evaluations of {workload} takes effect, and a pass is timed")
     options = tuple(stack.split("+"))
-    task = task_of(workload, smoke_data[workload], options, device="cuda")
+    task = task_of(workload, written_data[workload], options, device="cuda")
     trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof_of(options), other_seeds=False)
     assert ready["inactive"] == ()
     assert trial.window(lead=1, steps=1)["wall_s"] > 0

@@ -83,3 +83,14 @@ def test_hooks_that_never_run_are_not_engaged(smoke_data: dict[str, Path], monke
     monkeypatch.setattr(update, "updated_in_backward", lambda _: update.nothing_left)
     found = shown(smoke_data["speaker"], "update_in_backward")
     assert inactive(PROOF, found) == ("update_in_backward is False, not True",)
+
+
+def test_weights_that_are_not_trained_are_left_alone() -> None:
+    model = nn.Linear(3, 1)
+    model.bias.requires_grad_(requires_grad=False)
+    weight, bias = (one.detach().clone() for one in model.parameters())
+    finish = update_of(torch.optim.SGD(model.parameters(), lr=0.1), Recipe(update_in_backward=True))
+    torch.autograd.backward(model(torch.ones(2, 3)).square().mean())
+    finish()
+    assert torch.equal(model.bias, bias)
+    assert not torch.equal(model.weight, weight)

@@ -17,9 +17,9 @@ from harness.analyze.rates import agreed, found_in, smoothed
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
-from harness.core.workload import Evaluation, Parts, Ranged, Size
+from harness.core.workload import Evaluation, Goal, Parts, Ranged, Size
 from harness.measure.devices import device_named
-from harness.measure.lessons import _steps, learn, range_test
+from harness.measure.lessons import _steps, learn, range_test, train_until
 from harness.measure.session import Task, open_session
 from harness.report.rates import figure, sentences
 
@@ -91,6 +91,14 @@ def test_the_loss_of_a_point_is_the_one_before_its_update() -> None:
     test = range_test(task_with(1.0), {}, 20, (1e3, 1e5), quiet)
     assert len(test.points) == 2
     assert test.points[1][1] > 4 * test.points[0][1]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_before_any_update_tells_nothing_of_rates(loss: float) -> None:
+    task = task_with()
+    spoilt = replace(task.parts, dataset=lambda *_: Line(loss))
+    with pytest.raises(Mistake, match="before any update"):
+        range_test(replace(task, parts=spoilt), {}, STEPS, (1e-5, 1e-1), quiet)
 
 
 def test_a_process_whose_clock_is_read_later_is_not_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +218,34 @@ def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
     assert before == 0
     assert len(steps) == 4
     assert sum(spent_s for _, spent_s in steps) < 1.5
+
+
+def test_a_training_tells_what_comes_before_its_usual_steps() -> None:
+    """Data that take 0.3 s to open, and a model that computes 0.5 s in its first step, as if it compiled."""
+
+    class Slow(nn.Linear):
+        begun = False
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            time.sleep(0.0 if self.begun else 0.5)
+            self.begun = True
+            return super().forward(inputs)
+
+    def opened(*_: object) -> Line:
+        time.sleep(0.3)
+        return Line(1.0)
+
+    task = task_with(1.0)
+    parts = replace(
+        task.parts, dataset=opened, model=lambda *_: Slow(INPUTS, 1, bias=False), evaluate=lambda *_: EVALUATED
+    )
+    goal = Goal(score=0.5, better="more", every=3)
+    trained = train_until(replace(task, parts=parts), {}, 9, goal, quiet, scheduled=False)
+    ((steps, seconds, score),) = trained.scores
+    assert (steps, score, trained.reached) == (3, 0.5, True)
+    assert seconds < 0.4
+    assert trained.start_s is not None
+    assert 0.8 - seconds < trained.start_s < 5.0
 
 
 def test_losses_are_read_as_often_as_is_asked() -> None:

@@ -94,6 +94,12 @@ def test_a_gpu_forgets_what_nobody_holds_and_its_peak(monkeypatch: pytest.Monkey
     assert did == [("collect", None), ("empty_cache", None), ("reset_peak_memory_stats", there.torch)]
 
 
+def test_what_has_no_elements_needs_no_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no address by which the driver could know it, so that one empty part spoke for the whole batch."""
+    monkeypatch.setattr(Tensor, "is_pinned", lambda _: False)
+    assert [Cuda("cuda").is_pinned(one) for one in (torch.empty(0, 3), torch.ones(2))] == [True, False]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(("names", "vary"), [((), True), (("fixed_patch_shape",), False)])
 def test_batches_that_differ_in_shape_are_seen(names: tuple[str, ...], vary: bool, smoke_data: dict[str, Path]) -> None:

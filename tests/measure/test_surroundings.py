@@ -12,11 +12,14 @@ from harness.core.recipe import Recipe
 from harness.measure import surroundings
 from harness.measure.gpu import Driver
 from harness.measure.surroundings import (
+    PACKAGES,
+    READERS,
     SETTINGS,
     compiler_for,
     free_bytes,
     memory_limit_bytes,
     read_environment,
+    unread,
     unused_gpu,
 )
 from harness.run.arm import DEVICE_ALLOCATOR, THRESHOLDS, launch_environment
@@ -174,3 +177,14 @@ def test_processors_of_one_name_are_told_apart_by_their_design(tmp_path: Path, m
         assert (found.cpu, found.cpu_design) == ("AMD EPYC", f"family 25, model {model}, stepping 1")
         digests.add(found.digest)
     assert len(digests) == 2
+
+
+def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"torch": "2.11.0", "h5py": "3.12"}
+    monkeypatch.setattr(surroundings, "package_version", there.get)
+    assert set(READERS.values()) <= set(PACKAGES)
+    assert (unread("leak"), unread("imagenet"), unread("no_such_workload")) == (None, None, None)
+    assert unread("speaker") == "soundfile is not installed; pip install soundfile"
+    assert unread("speaker", [("soundfile", "0.13.1")]) is None, "the environment that is planned for has it"
+    there.clear()
+    assert unread("speaker") is None, "nothing is measured here"

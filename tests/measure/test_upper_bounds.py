@@ -20,6 +20,7 @@ from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import begin
 from harness.run.processes import state_of
+from tests.devices.counted import Counted
 from tests.measure.test_windows import BATCH, task_with
 
 STEP_S, ITEM_S, WORKERS, AHEAD = 0.010, 0.008, 4, 24
@@ -75,6 +76,17 @@ def test_workers_that_would_refill_their_queue_stand_still_while_the_step_alone_
     trial.session.feed.close()
     assert seen == [{"T"}]
     assert ready["compute_rate"] < BATCH / STEP_S
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, 1), (0.010, 1), (0.050, 5)])
+def test_a_device_that_works_on_its_own_is_given_whole_rounds(
+    seconds: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four steps that are not alike, as of a loss that measures distances in every fourth."""
+    taken: list[int] = []
+    monkeypatch.setattr(opening, "timed", lambda _call, times, _device: (taken.append(times), 0.003 * times)[1])
+    assert opening._calls_per_s(lambda: None, 4, seconds, Counted()) == pytest.approx(1 / 0.003)
+    assert taken == [4, 4 * rounds]
 
 
 LOADING_S, COMPUTING_S = 0.012, 0.010  # of a batch; a helper that never stops is the slower of the two

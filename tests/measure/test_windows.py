@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
-from harness.measure.devices import device_named
+from harness.measure.devices import Device, device_named
 from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import Trial, begin
@@ -159,6 +159,24 @@ def test_a_window_tells_of_its_halves_and_its_slowest_steps(arm: Trial) -> None:
     assert len(window["quantiles_s"]) == 21
     assert list(window["quantiles_s"]) == sorted(window["quantiles_s"])
     assert window["quantiles_s"][-1] == window["slowest_s"][0]
+
+
+class Eventless(Device):
+    """Works on its own and has no events."""
+
+    asynchronous = True
+
+
+@pytest.mark.parametrize("choices", [WITHOUT, ONE])
+def test_the_host_s_clock_times_a_loader_alone(choices: dict[str, object]) -> None:
+    """Events of a device that has nothing to do would cost each batch some microseconds."""
+    trial, _ = begin(task_with(**choices), Timing.LOADER, UNTIMED, {}, other_seeds=False)
+    trial.session.task = replace(trial.session.task, device=Eventless("cpu"))
+    trial.settle(4, 0)
+    window = trial.window(lead=2, steps=8)
+    trial.session.feed.close()
+    assert window["wait_s"] <= window["wall_s"]
+    assert window["wall_s"] > 6 * BATCH * ITEM_S
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,15 @@ def test_a_data_module_is_set_up() -> None:
     assert sm.from_lightning(module(), Data()).facts.batch == 16
 
 
+def test_lightning_waits_for_no_batch_that_is_pinned() -> None:
+    pinned, plain = (
+        sm.from_lightning(module(), DataLoader(Pictures(), batch_size=8, pin_memory=pins)).facts.original
+        for pins in (True, False)
+    )
+    assert {"pin_memory", "non_blocking"} <= pinned.keys()
+    assert "non_blocking" not in plain
+
+
 def test_batches_of_a_lightning_module_are_numbered() -> None:
     numbers: list[int] = []
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Sampler, Subset
 import speedmatrix as sm
 from harness.catalogue import read_workload
 from harness.core import own_file
-from harness.measure.session import into_training
+from harness.measure.session import evaluating, into_training
 from harness.own import inference
 from tests.own.test_job import a_job
 from tests.own.trainings import Named, Net, Pictures, sgd
@@ -133,6 +133,9 @@ def test_parts_that_were_put_into_evaluation_stay_there() -> None:
     model = nn.Sequential(nn.Sequential(nn.BatchNorm2d(1), nn.Dropout()), nn.Linear(1, 1))
     model[0].eval()
     into_training(model)
+    assert [one.training for one in model.modules()] == [True, False, False, False, True]
+    with evaluating(model):
+        assert not any(one.training for one in model.modules())
     assert [one.training for one in model.modules()] == [True, False, False, False, True]
     model.eval()  # as whoever loads weights gets it
     into_training(model)

@@ -601,6 +601,12 @@ def test_a_set_stands_in_the_loader_as_it_is_only_where_an_epoch_is_all_of_it() 
     assert isinstance(built(a_job(dataset=Pictures(104)), Recipe()), Items)
 
 
+@pytest.mark.parametrize("recipe", [Recipe(in_memory_data=True), Recipe(start_method="spawn")])
+def test_every_arm_has_the_items_of_the_set_as_it_is_where_an_incomplete_batch_is_dropped(recipe: Recipe) -> None:
+    plain, other = built(a_job(dataset=Pictures(103)), Recipe()), built(a_job(dataset=Pictures(103)), recipe)
+    assert all(torch.equal(plain[index][0], other[index][0]) for index in range(96))
+
+
 def test_a_data_set_reaches_another_process_after_its_file_was_run() -> None:
     items = Items(Pictures(), 8, built(a_job(), Recipe(start_method="spawn")).shape, seeded=True, file=None)
     again = pickle.loads(pickle.dumps(items))  # noqa: S301  our own

@@ -2,15 +2,21 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 import speedmatrix as sm
+from harness.catalogue import read_catalogue
+from harness.core.configuration import unmet
+from harness.core.workload import Workload
 from harness.own import inference, network
+from tests.analyze.synthetic import ENVIRONMENT
 from tests.own.test_job import a_job
 from tests.own.trainings import Net, Pictures, sgd
 
@@ -105,6 +111,44 @@ def test_what_a_file_sets_for_its_process_is_what_the_user_has_today() -> None:
     torch.set_float32_matmul_precision("highest")
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     assert "tf32_matmul" in a_job().facts.original
+
+
+def leak_with(facts: inference.Facts) -> Workload:
+    """A workload with what was seen of a job."""
+    found = read_catalogue(ledger=False).workload("leak")
+    return replace(found, traits=frozenset(facts.traits), fixed=facts.fixed, original=facts.original)
+
+
+@pytest.mark.parametrize("kind", ["RMSprop", "Rprop", "Adafactor"])
+def test_an_optimizer_that_takes_foreach_alone_has_that(kind: str) -> None:
+    facts = a_job(optimizer=lambda parameters: getattr(torch.optim, kind)(parameters, lr=0.01)).facts
+    known, workload = read_catalogue(ledger=False).optimizations, leak_with(facts)
+    reasons = [unmet(known[f"{one}_optimizer"], ENVIRONMENT, workload) for one in ("foreach", "fused")]
+    assert reasons == [None, "needs an optimizer that takes fused"]
+    assert ("foreach_optimizer" in workload.found_on("cuda")) is (kind != "Adafactor"), "which loops by itself"
+
+
+def test_a_kernel_that_the_user_names_is_kept_on_a_cpu() -> None:
+    def told(**kernel: Any) -> tuple[str, ...]:
+        job = a_job(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.01, **kernel))
+        return leak_with(job.facts).found_on("cpu")
+
+    assert "foreach_optimizer" in told(foreach=True)
+    assert "foreach_optimizer" not in told()
+
+
+def test_clipping_is_pytorchs_where_the_job_clips() -> None:
+    assert "foreach_clipping" in a_job(clip_norm=1.0).facts.original
+    assert "foreach_clipping" not in a_job().facts.original
+
+
+def test_workers_start_as_the_users_loader_starts_them() -> None:
+    def told(**settings: Any) -> set[str]:
+        loader = DataLoader(Pictures(), batch_size=8, num_workers=1, **settings)
+        return {name for name in a_job(dataset=loader, batch=None).facts.original if name.startswith("start_method")}
+
+    assert told(multiprocessing_context="spawn") == {"start_method=spawn"}
+    assert told(multiprocessing_context="fork") == told() == set()
 
 
 def test_a_look_leaves_the_random_numbers_of_the_gpu_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Comparison, Configuration, Option, batch_scale, compose, parse_option, settings
 from harness.core.environment import Environment
-from harness.core.optimization import LEVEL, Stage, Timing
+from harness.core.optimization import LEVEL, NEW_SHAPES, SEVERAL_ITEMS, Stage, Timing
 from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
@@ -251,6 +251,26 @@ def test_items_that_make_no_batch_are_a_hole_in_the_workload_s_words() -> None:
     assert isinstance(entry, NoResult)
     assert entry.reason == "too many"
     assert isinstance(single(based_on(found, (Option(name="fast_reader"),)), LARGER, 2), Comparison)
+
+
+def test_needs_are_judged_beside_the_reference() -> None:
+    searched = optimization("searched", {"cudnn_benchmark": True}, needs=(NEW_SHAPES,))
+    several = optimization("several", {"channels_last_3d": True}, needs=(SEVERAL_ITEMS,))
+    ragged = replace(
+        TOY, traits=frozenset({"few_shapes"}), one_shape=lambda recipe: recipe.choice("reader") == "fast",
+        sizes={"quick": replace(TOY.sizes["quick"], batch=1, epoch_steps=120)},
+    )  # fmt: skip
+
+    def reasons(*below: str, batch: int) -> list[str | None]:
+        found = replace(scope(*below), workload=ragged, known={**KNOWN, "searched": searched, "several": several})
+        found = replace(found, reference=replace(found.reference, batch=batch))
+        entries = (single(found, one, None) for one in (searched, several))
+        return [one.reason if isinstance(one, NoResult) else None for one in entries]
+
+    assert reasons(batch=1) == [NEW_SHAPES.missing, SEVERAL_ITEMS.missing]
+    assert reasons("fast_reader", batch=1) == [None, SEVERAL_ITEMS.missing]
+    assert reasons("fast_reader", batch=12) == [None, None]
+    assert reasons("split=2", batch=2) == [NEW_SHAPES.missing, SEVERAL_ITEMS.missing]
 
 
 def test_a_reference_with_the_larger_batch_keeps_it() -> None:

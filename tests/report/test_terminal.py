@@ -6,7 +6,7 @@ from rich.console import Console
 
 from harness.core.plan import NoResult
 from harness.report.document import show
-from harness.report.matrix import matrix_parts, matrix_to_terminal
+from harness.report.matrix import cause, matrix_parts, matrix_to_terminal
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
 
@@ -56,6 +56,8 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
     assert "With the baseline the bottleneck is the training step" in matrix_to_terminal(turned, width=120)
+    words = cause("baseline", replace(profile.bottleneck, stage="compute", compute_rate=80.0))
+    assert "its step alone reaches 80 samples/s in a short probe, so a perfect input would gain hardly" in words
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:

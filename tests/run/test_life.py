@@ -1,16 +1,18 @@
 """How windows lie over the samples: the same in every arm of an attempt."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.core.records import Ready
+from harness.core.records import Fault, Ready
 from harness.plan.schedule import order_of_windows
-from harness.run.replicate import Attempt, Turns, numbered
+from harness.run.arm import ArmLost
+from harness.run.replicate import Attempt, Room, Turns, numbered
 from tests.analyze.synthetic import comparison, plan, records
 
 
@@ -62,18 +64,40 @@ def test_no_arm_takes_samples_again_where_the_data_set_keeps_them(treatments: in
     assert max(number for _, number in found) < 4 + sum(rounds.values()) + 1  # as many as an attempt has lead-ins for
 
 
-def steps_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000, windows: int = 9) -> int:
-    """Steps of a window beside arms of 50 ms a step that show such settings."""
+@dataclass(slots=True)
+class Settling:
+    """An arm that notes how it is settled, and may be lost to that."""
+
+    turns: list[tuple[int, int]] = field(default_factory=list)
+    is_lost: bool = False
+
+    def settle(self, steps: int, offset: int) -> int:
+        self.turns.append((steps, offset))
+        if self.is_lost:
+            raise ArmLost(Fault.CRASHED, "ended by SIGSEGV")
+        return 1
+
+    def close(self) -> None:
+        pass
+
+
+def attempt_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000) -> Attempt:
+    """An attempt whose arms, of 50 ms a step, show such settings."""
     (block,) = plan(replace(comparison("workers"), timing=timing)).blocks
     ready = next(one for one in records(0, 2.0) if isinstance(one, Ready))
     attempt = Attempt(
         block=block, replicate=0, number=0, timetable=BRIEF, seed=0, start=lambda _: None, record=lambda _: None,  # type: ignore[arg-type,return-value]
-        watcher=None, clock=lambda: 0.0, check_time=lambda: None,  # type: ignore[arg-type]
+        watcher=SimpleNamespace(recorded=lambda *_: None), clock=lambda: 0.0, check_time=lambda: None,  # type: ignore[arg-type]
     )  # fmt: skip
     for position, effective in enumerate(shown):
-        attempt.arms[position] = None  # type: ignore[assignment]
+        attempt.arms[position] = Settling()  # type: ignore[assignment]
         attempt._ready[position] = replace(ready, step_s=0.05, cycle_steps=epoch, effective=effective)
-    return attempt._window_steps(windows)
+    return attempt
+
+
+def steps_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000, windows: int = 9) -> int:
+    """Steps of a window beside arms of 50 ms a step that show such settings."""
+    return attempt_of(timing, *shown, epoch=epoch)._window_steps(windows)
 
 
 def test_windows_hold_whole_groups_of_workers_and_whole_rounds_of_uneven_steps() -> None:
@@ -89,3 +113,46 @@ def test_windows_without_a_sample_that_was_read_before_fit_into_half_an_epoch() 
     assert steps_of(Timing.STEP, kept, kept, epoch=1000, windows=9) == steps_of(Timing.STEP, {}, {})
     assert 9 * (steps_of(Timing.STEP, kept, kept, epoch=160, windows=9) + 3) <= 80
     assert steps_of(Timing.STEP, kept, kept | {"workers": 3}, epoch=160, windows=9) % 3 == 0
+
+
+VARYING, DEVICE, HOST = {"varying_shapes": True}, (10, 30), (10,)  # what an arm shows; bytes of each kind of memory
+SETTLES = [(8, 0)]  # as every arm does before its windows
+
+
+def turns_of(attempt: Attempt, memory: tuple[int, ...] = DEVICE) -> list[list[tuple[int, int]]]:
+    """How each arm was settled before three windows of ten steps."""
+    attempt.room = Room(free=lambda: memory, largest=memory)
+    arms = list(attempt.arms.values())
+    attempt._settled({1: 3}, Random(0))
+    return [one.turns for one in arms if isinstance(one, Settling)]
+
+
+def test_a_device_meets_the_shapes_of_all_windows_before_the_first_of_them() -> None:
+    assert turns_of(attempt_of(Timing.STEP, VARYING, VARYING)) == [[(30, 30), *SETTLES]] * 2
+    assert turns_of(attempt_of(Timing.STEP, VARYING, VARYING, epoch=24)) == [[(24, 24), *SETTLES]] * 2
+    assert turns_of(attempt_of(Timing.STEP, VARYING, {})) == [[(30, 30), *SETTLES], SETTLES]
+    queue = {"workers": 2}  # whose lead-ins lie between its windows
+    assert turns_of(attempt_of(Timing.STEP, VARYING, VARYING | queue)) == [[(42, 42), *SETTLES]] * 2
+
+
+@pytest.mark.parametrize(
+    ("timing", "shown", "memory"),
+    [
+        (Timing.STEP, VARYING, HOST),  # a CPU's, and beside a device that is emulated
+        (Timing.STEP, {"varying_shapes": False}, DEVICE),
+        (Timing.STEP, VARYING | {"keeps_items": True}, DEVICE),  # no window may hold what was read before
+        (Timing.LOADER, VARYING, DEVICE),
+    ],
+)
+def test_where_no_first_visit_costs_anything_none_is_paid(
+    timing: Timing, shown: dict[str, object], memory: tuple[int, ...]
+) -> None:
+    attempt = attempt_of(timing, shown, shown)
+    assert all(len(turns) == 1 for turns in turns_of(attempt, memory))
+
+
+def test_an_arm_that_is_lost_among_its_shapes_is_not_settled_any_further() -> None:
+    attempt = attempt_of(Timing.STEP, VARYING, VARYING)
+    attempt.arms[1] = Settling(is_lost=True)  # type: ignore[assignment]
+    assert turns_of(attempt) == [[(30, 30), *SETTLES], [(30, 30)]]
+    assert set(attempt.arms) == {0}

@@ -57,6 +57,7 @@ def test_a_race_is_kept_with_all_that_it_rests_on(tmp_path: Path) -> None:
         assert [(steps, score) for steps, _, score in heat.treatment.scores] == [
             (steps, score) for steps, _, score in heat.reference.scores
         ]
+    assert all(one.start_s and one.start_s > 0 for one in race.trainings)
     found = sooner(race, in_steps=True)
     assert found is not None
     assert found.ratio == 1.0
@@ -83,3 +84,18 @@ def test_workers_load_nothing_while_the_model_is_evaluated(tmp_path: Path) -> No
     steps, seconds, _ = heat["treatment"]["scores"][-1]
     assert steps == 16
     assert seconds > 0.75 * 0.064 * (steps - 3), "three batches may lie ready when training begins"
+
+
+@pytest.mark.thorough
+def test_a_training_that_fails_is_kept_with_its_reason(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    spoilt = "def evaluate(*_):\n    raise RuntimeError('the ink is gone')\n\n\nPARTS = Parts("
+    own.write_text((ROOT / "docs/example_workload.py").read_text().replace("PARTS = Parts(", spoilt))
+    told = called(tmp_path, "pictures@smoke:anomaly_detection", "--until", "0.9", "--seeds", "2", own=own)
+    assert told.returncode == 1, told.stderr
+    (path,) = tmp_path.glob("*/learned/*.json")
+    (race,) = races_below(path.parent.parent)
+    assert [heat.seed for heat in race.heats] == [0, 1]
+    assert all("RuntimeError: the ink is gone" in str(one.failed) for one in race.trainings)
+    assert race.reached() == (0, 0)
+    assert "the ink is gone" in " ".join(told.stdout.split())

@@ -417,6 +417,22 @@ def test_a_treatment_is_judged_by_no_reference_that_met_the_samples_in_another_o
     assert (first.quality is not None) is is_judged
 
 
+@pytest.mark.parametrize(
+    ("timed", "epoch", "is_judged"), [(32, 32, True), (1, 32, True), (1, 31, False), (31, 31, False)]
+)
+def test_an_order_is_told_by_the_length_of_the_epoch_whatever_is_timed(
+    timed: int, epoch: int, *, is_judged: bool
+) -> None:
+    """Evaluations and steps on resident batches go through no epoch, and their first losses are those of one."""
+    starts = [
+        replace(begun("0", shared=False, losses=()), cycle_steps=32, epoch_steps=32),
+        replace(begun("0", shared=False, position=1), cycle_steps=32, epoch_steps=32),
+        replace(begun("1", shared=False), cycle_steps=timed, epoch_steps=epoch),
+    ]
+    first, _ = gather(plan_of(comparison("workers"), comparison("amp")), starts)
+    assert (first.quality is not None) is is_judged
+
+
 def test_a_reference_whose_epoch_is_shorter_elsewhere_tells_its_own_losses() -> None:
     usual = prepared(replace(WISH, replicates=2))
     known = replace(usual, plan=replace(usual.plan, protocol=replace(usual.plan.protocol, judged_again=False)))

@@ -1,6 +1,7 @@
 """What all evaluations owe: the model's mode is settled for them, and results that stay on the device are the same."""
 
 import gc
+import os
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Evaluation
+from harness.measure.devices import keep_to
 from harness.measure.evaluation import ReadBacks, counting_read_backs, of_read_backs
 from harness.measure.observed_step import of_evaluation, watching
 from harness.measure.session import evaluating, open_session
@@ -47,6 +49,10 @@ def test_kept_results_go_with_batches(name: str, smoke_data: dict[str, Path]) ->
     both, reads = evaluated(name, smoke_data[name], "batched_evaluation", "device_results")
     assert both == batched
     assert of_read_backs(reads)["device_results"] is True
+    kept, _ = evaluated(name, smoke_data[name], "device_results")
+    nothing_gained = CATALOGUE.optimizations["device_results"].pointless_where.keys()
+    seen = [{f"{setting} {value}" for setting, value in one.effective.items()} for one in (both, kept)]
+    assert [bool(nothing_gained & one) for one in seen] == [name != "spoof", False]
 
 
 def test_batches_alone_are_waited_for_one_by_one_in_spoof(smoke_data: dict[str, Path]) -> None:
@@ -87,6 +93,21 @@ def test_workers_that_stay_are_the_same_in_every_pass(name: str, smoke_data: dic
     del session
     gc.collect()
     assert not {one.pid for one in active_children()} & workers
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core has no others")
+def test_workers_of_an_evaluation_leave_a_pinned_trainer_its_core(smoke_data: dict[str, Path]) -> None:
+    stay = ("cpu_pinning", "batched_evaluation", "evaluation_workers=1", "evaluation_persistent_workers")
+    cores, known = os.sched_getaffinity(0), {one.pid for one in active_children()}
+    try:
+        session = open_session(task_of("leak", smoke_data["leak"], stay))
+        session.evaluate()
+        (worker,) = [one.pid for one in active_children() if one.pid not in known]
+        assert worker is not None
+        assert len(os.sched_getaffinity(0)) == 1
+        assert os.sched_getaffinity(worker) == cores - os.sched_getaffinity(0)
+    finally:
+        keep_to(cores)
 
 
 def test_workers_that_should_stay_need_workers() -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import multiprocessing
 import pickle
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,3 +290,11 @@ def test_a_worker_gets_a_small_pickle_and_an_empty_cache(folder: Path) -> None:
     assert len(pickle.dumps(ours)) == before < 4_000
     assert not copied.volumes.kept
     assert copied.volumes.capacity == 5
+
+
+def test_a_newer_numpy_may_complain_of_tifffile_and_of_nobody_else() -> None:
+    """Warnings are errors in these tests; there, they would say nothing of ours."""
+    told = "Setting the shape on a NumPy array has been deprecated."
+    warnings.warn_explicit(told, DeprecationWarning, "tifffile.py", 1, module="tifffile.tifffile")
+    with pytest.raises(DeprecationWarning):
+        warnings.warn_explicit(told, DeprecationWarning, "corpus.py", 1, module="workloads.patches3d.corpus")

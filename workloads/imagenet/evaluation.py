@@ -29,7 +29,9 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
     """
     images = validation(folder, size, recipe)
     own = replace(recipe, evaluation_autocast=recipe.evaluation_autocast or recipe.autocast)
-    reading = Reading(model=model, recipe=own, device=device, workers=recipe.workers, pins=recipe.pin_memory)
+    reading = Reading(
+        model=model, recipe=own, device=device, workers=recipe.workers, pins=recipe.pin_memory, batches_read_once=True
+    )  # fmt: skip
     batches = reading.through(images, size.batch if recipe.batched_evaluation else 1)
     predict = read_once if recipe.batched_evaluation or recipe.device_results else read_one_by_one
     with reading.mode():

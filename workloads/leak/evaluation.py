@@ -47,7 +47,8 @@ class Judge:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """Read, judge and score the validation files once, in the way that the recipe says."""
     judge = Judge(model=model, leak=1 if recipe.choice("classes") == "binary" else size.shape["leak"], device=device)
-    judged, reading = _way(recipe), Reading(model=model, recipe=recipe, device=device)
+    judged = _way(recipe)
+    reading = Reading(model=model, recipe=recipe, device=device, batches_read_once=True)
     with h5py.File(folder / VALIDATION, "r", libver="latest") as split, reading.mode():
         files = evenly_chosen(size.evaluation_items, len(split[LABELS]))
         loaded = Blocks(folder / VALIDATION, files, _chosen(recipe) if recipe.batched_evaluation else 1)

@@ -74,6 +74,11 @@ def unstackable(recipe: Recipe, batch: int) -> str | None:
     return "patches of several shapes make no batch: add fixed_patch_shape" if differ else None
 
 
+def one_shape(recipe: Recipe) -> bool:
+    """Whether all patches have the nominal shape."""
+    return recipe.choice("patch_shape") == "fixed"
+
+
 WORKLOAD = Workload(
     name="patches3d",
     title="Surface detection in CT volumes: residual 3-D U-Net on patches",
@@ -121,4 +126,5 @@ WORKLOAD = Workload(
     lesson=Lesson(steps=200, chance=0.21, clear=0.4, better="more"),
     adopt=adopt,
     unstackable=unstackable,
+    one_shape=one_shape,
 )

@@ -33,7 +33,7 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
         raise Mistake(f"{folder} holds {len(paths)} test files, not {size.evaluation_items}; delete it and try again.")
     root, stacked = folder / TEST_WAVS, size.shape["stacked_utterances"]
     measure: Measure = measured if recipe.batched_evaluation else measured_by_loops
-    reading = Reading(model=model, recipe=recipe, device=device)
+    reading = Reading(model=model, recipe=recipe, device=device, batches_read_once=True)
     with reading.mode():
         if recipe.batched_evaluation:
             scores = scores_batched(reading, root, trials, stacked)
