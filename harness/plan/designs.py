@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
@@ -10,7 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, options
-from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, batch_of, compose, unmet
+from harness.core.configuration import (
+    CONTROLS,
+    SHARES,
+    Comparison,
+    Conflict,
+    Option,
+    batch_of,
+    batch_scale,
+    compose,
+    unmet,
+)
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import SEVERAL_ITEMS, Optimization, Stage, Timing
@@ -432,7 +443,10 @@ def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:
 
 def _runnable(stack: tuple[Option, ...], context: ClaimContext) -> tuple[tuple[Option, ...], dict[Option, str]]:
     """What of a stack this machine can run, and why not the rest."""
-    reasons = {one: unmet(context.known[one.name], context.environment, context.workload, one.level) for one in stack}
+    workload, known = context.workload, context.known
+    with suppress(Conflict, Mistake):  # a stack that cannot be is told with words where it is composed
+        workload = workload.under(compose(workload, stack, known), batch_scale(stack, known))
+    reasons = {one: unmet(known[one.name], context.environment, workload, one.level) for one in stack}
     return tuple(one for one, why in reasons.items() if why is None), {one: why for one, why in reasons.items() if why}
 
 
