@@ -169,7 +169,6 @@ class Matrix:
         return to_terminal(overview(self.analysis, __version__), width=WIDTH)
 
     def __repr__(self) -> str:
-        """How many comparisons there are, and where they lie."""
         ratios = sum(row.ratio is not None for row in self.rows)
         return f"<speedmatrix.Matrix of {len(self.rows)} comparisons, {ratios} with a ratio, in {self.folder}>"
 

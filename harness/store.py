@@ -361,6 +361,15 @@ def replace_file(path: Path, content: bytes, remedy: str) -> None:
         raise Mistake(f"Cannot write {path} ({error.strerror}); {remedy}.") from error
 
 
+def make_folder(folder: Path, remedy: str) -> Path:
+    """The folder, made if need be; raises Mistake with the remedy where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Mistake(f"Cannot make {folder} ({error.strerror}); {remedy}.") from error
+    return folder
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """The same with the system's own errors."""
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")  # others may write the same file

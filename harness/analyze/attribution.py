@@ -204,24 +204,18 @@ def _stacked(config: Configuration, options: Iterable[Option]) -> Configuration:
     return Configuration(workload=config.workload, size=config.size, batch=config.batch, options=tuple(sorted(options)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interaction:
-    """Two options together beyond the product of their ratios alone: above 1 they help each other."""
+def interactions(entries: Iterable[StoredRow]) -> tuple[tuple[str, str, Gain], ...]:
+    """Every measured stack of two whose parts were measured alone against the same reference, in order of names.
 
-    first: str
-    second: str
-    gain: Gain
-
-
-def interactions(entries: Iterable[StoredRow]) -> tuple[Interaction, ...]:
-    """Every measured stack of two whose parts were measured alone against the same reference, in order of names."""
+    The gain is beyond the product of their ratios alone: above 1 they help each other.
+    """
     entries, found = tuple(entries), []
     for entry in entries:
         added = _added(entry.row.comparison.treatment, entry.row.comparison.reference)
         beyond = beyond_product(entry, entries) if len(added) == 2 else None
         if beyond is not None:
-            found.append(Interaction(first=str(added[0]), second=str(added[1]), gain=beyond))
-    return tuple(sorted(found, key=lambda one: (one.first, one.second)))
+            found.append((str(added[0]), str(added[1]), beyond))
+    return tuple(sorted(found, key=lambda one: one[:2]))
 
 
 def beyond_product(whole: StoredRow, others: Iterable[StoredRow]) -> Gain | None:
@@ -420,7 +414,6 @@ def _beyond_reference(entry: StoredRow) -> set[Option]:
 
 
 def _margin(entry: StoredRow) -> float:
-    """That of its machine."""
     return entry.row.estimate.thresholds.margin if entry.row.estimate else MARGIN
 
 

@@ -370,7 +370,6 @@ def _is_copy(comparison: Comparison) -> bool:
 
 
 def _blocks(plan: Plan) -> Iterator[str]:
-    """The block of every comparison, in the plan's order."""
     return (block.identity for block in plan.blocks for _ in block.comparisons)
 
 

@@ -64,6 +64,7 @@ from harness.store import (
     create,
     finish,
     is_finished,
+    make_folder,
     read_records,
     read_run,
     replace_file,
@@ -431,10 +432,7 @@ def _begun(request: Request, minutes: float, place: Place) -> tuple[State, tuple
     _print_plan(request, minutes, slower(phases, found.arm_s if found else {}, request), place)
     if found is not None:
         return extended(found, minutes, machine), phases
-    try:
-        machine.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Mistake(f"Cannot make {machine} ({error.strerror}); choose another folder with --results.") from error
+    make_folder(machine, "choose another folder with --results")
     return fresh, phases
 
 

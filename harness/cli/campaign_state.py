@@ -329,7 +329,6 @@ class Meter:
         self._paused_at_s: float | None = None
 
     def __enter__(self) -> Self:
-        """Begins to count."""
         self._write(TICK_S)
         self._thread.start()
         return self
@@ -337,7 +336,6 @@ class Meter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Writes what was spent to the second."""
         self._stopped.set()
         self._thread.join()
         self._write(0.0)

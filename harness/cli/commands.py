@@ -195,13 +195,13 @@ def doctor(results: Results = Path("results"), data: Data = None) -> None:
     raise typer.Exit(show_health(results, data))
 
 
-def request_of(given: Mapping[str, Any]) -> Request:
-    """The request in the values of a command's options, by their names; others are not looked at."""
-    several = {"workloads": given["workloads"], "only": given["only"], "data_roots": given["data_root"]}
+def request_of(given: Mapping[str, Any], **fixed: Any) -> Request:
+    """The request in the values of a command's options, by their names, and what the command itself says of it."""
+    several = {"workloads": given.get("workloads"), "only": given.get("only"), "data_roots": given.get("data_root")}
     found: dict[str, Any] = {name: tuple(values or ()) for name, values in several.items()}
-    found["stack"] = one_stack(given["stack"])
-    named = {one.name for one in fields(Request)} & set(given) - set(found)
-    return Request(own=given["workload"], **found, **{name: given[name] for name in named})
+    found |= {"stack": one_stack(given.get("stack")), "own": given.get("workload")}
+    named = {one.name for one in fields(Request)} & set(given) - {"stack", *several}
+    return Request(**(found | {name: given[name] for name in named} | fixed))
 
 
 @app.command(
@@ -363,10 +363,7 @@ def tune(
     from harness.cli.measuring import tune as measured
     from harness.run.preparation import Place
 
-    request = Request(
-        batch=batch, design=design, only=tuple(only or ()), stack=one_stack(stack), reference=reference, probe=probe,
-        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, device=device, own=Path(job), target=target,
-    )  # fmt: skip
+    request = request_of(locals(), own=Path(job))
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(measured(request, place, against, verbose=verbose))
 
@@ -403,11 +400,7 @@ def sweep(
     from harness.cli.sweeping import sweep
     from harness.run.preparation import Place
 
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=one_stack(stack),
-        reference=reference, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload,
-        target=target, design="alone",
-    )  # fmt: skip
+    request = request_of(locals(), design="alone")
     raise typer.Exit(sweep(request, times, Place(results=results, data=data, budget=budget), format_, output, figures))
 
 
@@ -456,17 +449,11 @@ def calibrate(
         write_isolation(results, output)
         raise typer.Exit(0)
     if isolation:
-        asked = Request(
-            workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), protocol=protocol,
-            replicates=replicates, rounds=rounds, seed=seed, device=device, own=workload, target=target,
-        )  # fmt: skip
+        asked = request_of(locals(), isolation="process")
         raise typer.Exit(measure_both_ways(asked, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
     target = target or (None if replicates or rounds else CALIBRATION_TARGET)
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, design="calibration", protocol=protocol, replicates=replicates,
-        rounds=rounds, seed=seed, device=device, own=workload, target=target,
-    )  # fmt: skip
+    request = request_of(locals(), isolation="process", design="calibration")
     raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
@@ -514,10 +501,7 @@ def rehearse(
         differ = REPLICATE_NOISE if luck is None else luck / 100
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
-    request = Request(
-        workloads=tuple(workloads or ()), size="quick", design=design, protocol=protocol or "brief", seed=seed,
-        device="cpu", own=workload,
-    )  # fmt: skip
+    request = request_of(locals(), size="quick", device="cpu", protocol=protocol or "brief")
     show_rehearsal(request, tuple(effect or ()), results)
 
 
@@ -637,10 +621,7 @@ def verify(
     from harness.cli.checks import verify as verified
     from harness.run.preparation import Place
 
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=one_stack(stack),
-        protocol="standard", replicates=2, seed=seed, device=device, own=workload,
-    )  # fmt: skip
+    request = request_of(locals(), protocol="standard", replicates=2)
     place = Place(results=results, data=data, budget="none", fresh=True)
     raise typer.Exit(verified(request, place, steps))
 
@@ -718,10 +699,7 @@ def best(
     from harness.run.preparation import Place
     from harness.search import quality_named
 
-    request = Request(
-        workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
-        protocol=protocol, seed=seed, device=device, own=own, data_roots=tuple(data_root or ()),
-    )  # fmt: skip
+    request = request_of({**locals(), "workloads": (workload,) if workload else ()}, design="matrix")
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(sought(request, quality_named(quality), place, as_json=as_json))
 
@@ -788,8 +766,6 @@ def campaign(
         raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
     if publish and archive is not None:
         raise typer.Exit(finish_here(archive, results))
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, protocol=protocol, seed=seed, isolation=isolation, device=device
-    )
+    request = request_of(locals())
     place = Place(results=results, data=data, budget=slice, fresh=fresh)
     raise typer.Exit(show_campaign(request, minutes, place) if plan else measured(request, minutes, place, archive))

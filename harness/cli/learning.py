@@ -180,7 +180,8 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
         try:
             for heat in _heats((jobs, ready), lesson, range(asked.seed, asked.seed + seeds), task, console):
                 made = replace(made, heats=(*made.heats, heat))
-                _write(path, made)  # an interruption keeps what was trained
+                text = json.dumps(encode(made), indent=1) + "\n"
+                replace_file(path, text.encode(), ANOTHER)  # an interruption keeps what was trained
                 console.print(_heat(heat), markup=False)
         except KeyboardInterrupt:
             kept = f"what was trained is kept in {path}" if made.heats else "nothing is kept"
@@ -320,10 +321,6 @@ def _writable(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise Mistake(f"Cannot write to {folder} (no permission); {ANOTHER}.")
     return folder
-
-
-def _write(path: Path, made: Race) -> None:
-    replace_file(path, (json.dumps(encode(made), indent=1) + "\n").encode(), ANOTHER)
 
 
 def _real(device: str) -> Environment:

@@ -71,7 +71,6 @@ class Terminal:
     """Shows on a console how a measurement goes: files that are written, replicates and ratios."""
 
     def __init__(self, console: Console) -> None:
-        """Shows nothing yet."""
         self._console = console
 
     def say(self, sentence: str) -> None:
@@ -131,7 +130,6 @@ class Progress:
         )
 
     def __enter__(self) -> Self:
-        """Shows it."""
         if self._console.is_terminal:
             self._live.start()
         return self
@@ -139,7 +137,6 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Clears it away."""
         self._live.stop()
 
     def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:

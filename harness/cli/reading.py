@@ -47,7 +47,7 @@ from harness.report.comparison import comparison_parts, comparison_to_json
 from harness.report.document import Part, show, to_markdown, to_terminal
 from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
-from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.matrix import matrix_parts, matrix_to_json
 from harness.report.overview import advice_overview, after_advice, closing, overview
 from harness.report.words import duration
 from harness.results import (
@@ -136,13 +136,12 @@ def rendered(folder: Path, form: str) -> str:
         return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
     matrix = matrix_of(folder)
     told = predictions(matrix, read_catalogue())
+    parts = matrix_parts(matrix, read_run(folder).command, told)
     if form == "terminal":
         where = console()
-        return matrix_to_terminal(
-            matrix, width=where.width, colour=where.is_terminal, predictions=told, command=read_run(folder).command
-        )
+        return to_terminal(parts, width=where.width, colour=where.is_terminal)
     if form == "markdown":
-        return matrix_to_markdown(matrix, read_run(folder).command, told)
+        return to_markdown(parts)
     if form == "json":
         return matrix_to_json(matrix, told) + "\n"
     raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")

@@ -23,10 +23,11 @@ from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read
 from harness.exchange.parquet import Exported
 from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
+from harness.report.document import to_markdown, to_terminal
 from harness.report.figures import MARK
 from harness.report.front_page import index_page
 from harness.report.gallery import GALLERY, gallery
-from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.matrix import matrix_parts, matrix_to_json
 from harness.report.optimization_pages import PAGE_MARK, PLACE, Measured, index, judged, label, page, reports_page
 from harness.report.published import Place, Publication, file_name, published_place
 from harness.report.published_pages import machine_page, workload_page
@@ -113,7 +114,8 @@ def _reported(contribution: Contribution) -> Matrix:
     """The matrix, reported in every form once before it is kept: a run that no report bears would break all others."""
     run = contribution.run
     matrix = build_matrix(run.plan, contribution.records, run.environment)
-    for text in (matrix_to_terminal(matrix), matrix_to_markdown(matrix, run.command), matrix_to_json(matrix)):
+    parts = tuple(matrix_parts(matrix, run.command))
+    for text in (to_terminal(parts, width=100), to_markdown(parts), matrix_to_json(matrix)):
         text.encode()
     return matrix
 
@@ -174,17 +176,38 @@ def check_pages(pages: Pages) -> int:
     return 1
 
 
-def write_pages(pages: Pages) -> None:
-    """Writes all files and removes those about nothing that exists; raises Mistake where that cannot be."""
-    try:
-        for name, text in pages.texts.items():
-            path = pages.output / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode())
-        for orphan in _orphans(pages):
-            orphan.unlink()
-    except OSError as error:
-        raise Mistake(f"Cannot write to {pages.output} ({error.strerror}); {pages.remedy}.") from error
+def write_pages(*several: Pages) -> None:
+    """Writes all files and removes those about nothing that exists; raises Mistake where that cannot be.
+
+    Nothing is written where a file of somebody else's would be lost.
+    """
+    for act in (_spare_others, _write):
+        for pages in several:
+            try:
+                act(pages)
+            except OSError as error:
+                raise Mistake(f"Cannot write to {pages.output} ({error.strerror}); {pages.remedy}.") from error
+
+
+def _spare_others(pages: Pages) -> None:
+    """Raises Mistake where a file lies in the way that does not begin as those that are written."""
+    mark = pages.mark.encode()
+    for name, text in pages.texts.items():
+        path = pages.output / name
+        if text.startswith(pages.mark) and path.is_file() and not path.read_bytes().startswith(mark):
+            raise Mistake(
+                f"{path} was not written by {pages.command}, which would overwrite it; rename or move it, then repeat "
+                "the command."
+            )
+
+
+def _write(pages: Pages) -> None:
+    for name, text in pages.texts.items():
+        path = pages.output / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    for orphan in _orphans(pages):
+        orphan.unlink()
     sys.stdout.write(f"{len(pages.texts)} {pages.called} are in {pages.output}.\n")
 
 
@@ -267,8 +290,7 @@ def document(results: Path, output: Path, *, check: bool) -> int:
         found.append(documented({PLACE: reports_page(read_reports())}, output.parent))
     if check:
         return max(map(check_pages, found))
-    for pages in found:
-        write_pages(pages)
+    write_pages(*found)
     return 0
 
 
@@ -280,23 +302,15 @@ def documented(pages: Mapping[str, str], output: Path) -> Pages:
 def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[str, str]:
     """The text of every page by its file's name, the index among them; `runs` are folders."""
     folders = list(runs)
-    links = {folder.resolve().parent.name: _relative(folder.parent, output) for folder in folders}
+    links = {one.resolve().parent.name: Path(os.path.relpath(one.parent, output)).as_posix() for one in folders}
     places = read_publication(folders, catalogue, has_claims=False).places
-    machines = [(one, links[one.name]) for one in sorted(places, key=_telling) if not one.sweeps]
+    # Real machines before emulated ones, of each those with most ratios first.
+    telling = sorted(places, key=lambda one: (one.richest.environment.emulated, -one.richest.ratios))
+    machines = [(one, links[one.name]) for one in telling if not one.sweeps]
     measured = [row for place in places for row in _rows(place, links[place.name])]
     claims = judged(catalogue.claims, (account for place in places for account in place.accounts))
     labels = [label(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
     return {PAGES_INDEX: index(labels, machines), **{f"{one.name}.md": page(one, machines) for one in labels}}
-
-
-def _telling(place: Place) -> tuple[bool, int]:
-    """Real machines before emulated ones, of each those with most ratios first."""
-    richest = place.richest
-    return richest.environment.emulated, -richest.ratios
-
-
-def _relative(folder: Path, output: Path) -> str:
-    return Path(os.path.relpath(folder, output)).as_posix()
 
 
 def _rows(place: Place, link: str) -> Iterator[Measured]:

@@ -30,7 +30,7 @@ from harness.core.workload import Workload
 from harness.report.sweep import figures_of, sweep_parts
 from harness.results import matrix_of
 from harness.run.preparation import Place, age_s, prepared, run_of, seconds_of
-from harness.store import finished
+from harness.store import finished, make_folder
 
 
 def step_times(text: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def step_times(text: str) -> tuple[str, ...]:
     if not count.isdecimal() or int(count) < 2:
         raise Mistake(f"'{text}' are no step times; write FIRST..LAST/COUNT, as 2ms..2s/6, or times as 5ms,18ms,90ms.")
     found = spaced(_seconds(first, text), _seconds(last, text), int(count))
-    return tuple(f"{EMULATED}:{_shown(one)}" for one in found)
+    return tuple(f"{EMULATED}:{float(f'{1000 * one:.3g}'):g}ms" for one in found)
 
 
 def _seconds(text: str, whole: str) -> float:
@@ -50,10 +50,6 @@ def _seconds(text: str, whole: str) -> float:
     if seconds is None:
         raise Mistake(f"'{text}' in {whole} is no time; write one as 2ms or 1.5s.")
     return seconds
-
-
-def _shown(seconds: float) -> str:
-    return f"{float(f'{1000 * seconds:.3g}'):g}ms"
 
 
 def sweep(asked: Request, times: str, place: Place, form: str, output: Path | None, figures: Path | None) -> int:
@@ -68,7 +64,7 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
     known = {device: finished(place.results, run_of(prepared(replace(asked, device=device)))) for device in devices}
     folders = {device: folder for device, folder in known.items() if folder}
     if figures:
-        _make(figures)
+        make_folder(figures, "name a folder with --figures")
     open_ = [device for device in devices if device not in folders]
     for number, device in enumerate(open_):
         request = replace(asked, device=device)
@@ -106,16 +102,9 @@ def show(
         deliver_parts(sweep_parts(sweeps, marks), form, output)
     for name, svg in figures_of(sweeps, marks).items() if figures else ():
         assert figures  # noqa: S101  else there are none
-        _make(figures)
+        make_folder(figures, "name a folder with --figures")
         deliver(svg, figures / name)
     return 0 if any(one.curves for one in sweeps) else 1
-
-
-def _make(figures: Path) -> None:
-    try:
-        figures.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Mistake(f"Cannot make {figures} ({error.strerror}); name a folder with --figures.") from error
 
 
 # `steps`: a run on a real device as entries for the table of an emulated one.

@@ -8,9 +8,9 @@ import math
 import sys
 import tomllib
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -50,17 +50,17 @@ def stored(name: str) -> str:
     return STORED.get(name, name)
 
 
-def encode(value: object) -> Any:
-    """JSON-ready data; numbers that JSON does not know (nan, inf) become strings."""
+def encode(value: object, *, endless: Callable[[float], object] = str) -> Any:
+    """JSON-ready data; numbers that JSON does not know (nan, inf) become strings, or what `endless` makes of them."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {stored(field.name): encode(getattr(value, field.name)) for field in fields(value)}
+        return {stored(one.name): encode(getattr(value, one.name), endless=endless) for one in fields(value)}
     if isinstance(value, Mapping):
-        return {str(name): encode(one) for name, one in value.items()}
+        return {str(name): encode(one, endless=endless) for name, one in value.items()}
     if isinstance(value, (tuple, list)):
-        return [encode(one) for one in value]
+        return [encode(one, endless=endless) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return str(value) if isinstance(value, StrEnum) else value
+        return endless(value)
+    return value.value if isinstance(value, Enum) else value
 
 
 def decode(kind: type[Kind], data: object, where: str = "record") -> Kind:

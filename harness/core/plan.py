@@ -14,6 +14,11 @@ from harness.core.protocol import Protocol
 
 
 STAGES = "stages"  # the design that times options on the part of a step that they change; its order is kept
+# Fields that are options of the same name, in the order in which a command line gives them.
+_SAID = (
+    "size", "design", "only", "stack", "reference", "batch", "probe", "protocol", "replicates", "rounds", "target",
+    "seed", "isolation", "copies", "shard", "device",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +61,10 @@ class Request:
 
     def _options(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         usual = Request()
-        yield "--size", _given(self.size)
-        yield "--design", () if self.design == usual.design else (self.design,)
-        yield "--only", self.only
-        yield "--stack", _given(self.stack)
-        yield "--reference", () if self.reference == usual.reference else (self.reference,)
-        yield "--batch", _given(self.batch)
-        yield "--probe", _given(self.probe)
-        yield "--protocol", () if self.protocol == usual.protocol else (self.protocol,)
-        yield "--replicates", _given(self.replicates)
-        yield "--rounds", _given(self.rounds)
-        yield "--target", _given(self.target)
-        yield "--seed", (self.seed,) if self.seed else ()
-        yield "--isolation", () if self.isolation == usual.isolation else (self.isolation,)
-        yield "--copies", (self.copies,) if self.copies else ()
-        yield "--shard", _given(self.shard)
-        yield "--device", () if self.device == usual.device else (self.device,)
+        for name in _SAID:
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                yield f"--{name}", value if isinstance(value, tuple) else (value,)
         yield "--workload", (self.own.name,) if self.own else ()
         yield "--data-root", tuple(map(placeless, self.data_roots))
 
@@ -80,10 +73,6 @@ def placeless(text: str) -> str:
     """A `[WORKLOAD=]FOLDER` without the folder, which is nobody's business."""
     name, separator, _ = text.partition("=")
     return f"{name}=FOLDER" if separator and "/" not in name else "FOLDER"
-
-
-def _given(value: object) -> tuple[object, ...]:
-    return () if value is None else (value,)
 
 
 # The plan: which comparisons are made, in which blocks and order; data that can be replayed.

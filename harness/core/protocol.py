@@ -62,13 +62,9 @@ class Protocol:
             return self
         return replace(self, window_s=self.part_s, whole_s=0.0)
 
-    @property
-    def _slow_s(self) -> float:
-        return self.window_s if self.slow_s is None else self.slow_s
-
     def is_slow(self, step_s: float) -> bool:
         """Whether a step is so long that an arm takes fewer of every kind."""
-        return step_s > self._slow_s
+        return step_s > (self.window_s if self.slow_s is None else self.slow_s)
 
     def steps_of(self, step_s: float, epoch_steps: float = math.inf, group: int = 1) -> int:
         """Steps of a window: about `window_s` of them, whole groups, two at least, and whole epochs if those are short.
@@ -96,11 +92,8 @@ class Protocol:
     def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:
         """Rounds for steps that take about so long: fewer where that makes windows long, but no fewer than three."""
         length_s = self.steps_of(step_s, epoch_steps) * step_s
-        return min(self.rounds, max(FEWEST_ROUNDS, round(self._timed_s / length_s)))
-
-    @property
-    def _timed_s(self) -> float:
-        return self.rounds * self.window_s if self.timed_s is None else self.timed_s
+        timed_s = self.rounds * self.window_s if self.timed_s is None else self.timed_s
+        return min(self.rounds, max(FEWEST_ROUNDS, round(timed_s / length_s)))
 
 
 FEWEST_REPLICATES = 2  # without which there is no ratio

@@ -140,7 +140,6 @@ def _header(block: bytes) -> tarfile.TarInfo | None:
 
 
 def _check(name: str, size: int) -> None:
-    """Raises Unfit for a name or a size that no file of a campaign has."""
     if not _NAME.fullmatch(name):
         raise Unfit(f"it has a file '{shown(name)}', and the archive of a campaign has none of such a name")
     most = SIZES[name.rpartition("/")[2]]

@@ -10,6 +10,7 @@ from pyarrow import DataType, bool_, field, float64, int64, parquet, schema, str
 from pyarrow import Table as ArrowTable
 
 from harness.analyze.collection import StoredRun
+from harness.analyze.composition import Composed
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.environment import DEVICES
@@ -220,6 +221,9 @@ _RATIOS = (
         drift="root mean square of the reference's own log change between windows with like samples",
         contention="mean share of the cores that others took while none was idle; 0 where it was not read",
         trimmed_ratio="mean of log ratios of pairs without the extreme ones: what stalls do not reach",
+        steps_ratio="of training steps, composed from that of a part; none where that is not known, as all of `steps_`",
+        steps_low="lower end of its 95 % interval",
+        steps_high="upper end; may be infinite",
         energy_ratio="samples a joule over the reference's: above 1 is thriftier; none where nobody counted",
         energy_low="lower end of its 95 % interval",
         energy_high="upper end; may be infinite",
@@ -234,11 +238,13 @@ _RATIOS = (
     *_maybe(
         "text",
         verdict="faster, slower, no effect, undecided or disturbed",
+        steps_verdict="that of the composed ratio",
         method="what its width rests on: moderated t, t or scatter of windows",
     ),
     *_maybe(
         "truth",
         outlying="its replicates disagree more than its neighbours'",
+        shared="its arms lived in one process, perhaps beside others",
         disturbed="the machine was too restless for a verdict",
         sensitive="leaving out extreme pairs would move the ratio by more than half its interval",
     ),
@@ -391,7 +397,8 @@ def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
         "reference_name": row.reference_name,
         "data": matrix.data.get(comparison.treatment.workload),
         **_estimate(row),
-        **_energy(row),
+        **_steps(row.on_steps),
+        **({f"energy_{name}": getattr(row.energy, name) for name in ("ratio", "low", "high")} if row.energy else {}),
         "outcome": row.absence.outcome.value if row.absence else None,
         "words": row.absence.words if row.absence else None,
         "quality": row.quality.status.value if row.quality else None,
@@ -414,8 +421,13 @@ def _estimate(row: Row) -> Fields:
     }
 
 
-def _energy(row: Row) -> Fields:
-    return {f"energy_{name}": getattr(row.energy, name) for name in ("ratio", "low", "high")} if row.energy else {}
+def _steps(found: Composed | None) -> Fields:
+    if found is None:
+        return {}
+    return {
+        **{f"steps_{name}": getattr(found, name) for name in ("ratio", "low", "high")},
+        "steps_verdict": found.verdict.value,
+    }
 
 
 def _profile(side: str, profile: Profile | None) -> Fields:

@@ -31,7 +31,6 @@ class Unfit(Exception):
     """What is wrong with a run or a bundle; the caller adds which file it is and the usual remedy."""
 
     def __init__(self, words: str, remedy: str = "") -> None:
-        """Keeps the words, and the remedy where it is another than the usual one."""
         super().__init__(words)
         self.words, self.remedy = words, remedy
 
@@ -429,7 +428,9 @@ def _check_window(window: Window, course: _Course, block: Block, where: str) -> 
     _check_steps(window, where)
     within(window.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
     effective = course.ready[window.arm].effective
-    _check_samples(window, _config(window.arm, block), effective, where)
+    position = window.arm.position
+    config = block.comparisons[position - 1].treatment if position else block.reference
+    _check_samples(window, config, effective, where)
     within(window.first_step, 0, (course.ready[window.arm].cycle_steps or MOST) - 1, f"{where} first_step")
     _check_batches(window, effective, where)
     _check_turn(window, course, where)
@@ -444,10 +445,6 @@ def _check_turn(window: Window, course: _Course, where: str) -> None:
     if before is not None and ROUNDING * window.began_s < before.began_s + before.wall_s + (window.lead_s or 0.0):
         raise Unfit(f"{where} began_s and lead_s say that it began before the one before it had ended")
     course.last[attempt] = window
-
-
-def _config(arm: Arm, block: Block) -> Configuration:
-    return block.comparisons[arm.position - 1].treatment if arm.position else block.reference
 
 
 def _check_samples(window: Window, config: Configuration, effective: dict[str, Value], where: str) -> None:

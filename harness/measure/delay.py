@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harness.core.configuration import DELAY_S
 from harness.core.recipe import Recipe, Value
-from harness.measure.devices import Device, timed
+from harness.measure.devices import Device, recorded, timed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -84,8 +84,10 @@ class Delay:
         """Seconds of every pause in so many steps, by the clock of the device that paused."""
         seen: list[Callable[[], float]] = []
         pause = self.pause
-        between = partial(_between_events, self.device) if self.place == "device" else _between_times
-        self.pause = partial(_watched, pause, between, seen)
+        if self.place == "device":
+            self.pause = lambda: seen.append(_between_events(self.device, pause))
+        else:
+            self.pause = lambda: seen.append(_between_times(pause))
         for _ in range(steps):
             step()
         self.pause = pause
@@ -127,14 +129,6 @@ def cycles_per_s(device: Device) -> float:
     return TRIAL_CYCLES / median(length() for length in seen)
 
 
-def _watched(
-    pause: Callable[[], object],
-    between: Callable[[Callable[[], object]], Callable[[], float]],
-    seen: list[Callable[[], float]],
-) -> None:
-    seen.append(between(pause))
-
-
 def _between_times(pause: Callable[[], object]) -> Callable[[], float]:
     began = perf_counter()
     pause()
@@ -143,8 +137,7 @@ def _between_times(pause: Callable[[], object]) -> Callable[[], float]:
 
 
 def _between_events(device: Device, pause: Callable[[], object]) -> Callable[[], float]:
-    before, after = device.event(timing=True), device.event(timing=True)
-    before.record()
+    before = recorded(device)
     pause()
-    after.record()
+    after = recorded(device)
     return lambda: before.elapsed_time(after) / 1e3

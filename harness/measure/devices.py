@@ -1,5 +1,6 @@
 """The devices that a training can run on, and what its step, its clock and its evidence ask of one."""
 
+import ctypes
 import gc
 import os
 import warnings
@@ -157,9 +158,6 @@ def device_named(name: str, emulation: Emulation | None = None) -> Device:
     return device
 
 
-# What is done with any device: waiting, timing, memory, settings of its backend.
-
-
 # The clock: windows timed as a whole. A device that works on its own is never waited for within what is timed, nor in
 # what leads into that: its own events are the clock, and the host waits for the last of them.
 
@@ -186,7 +184,7 @@ def marked(call: Callable[[], object], times: int, device: Device) -> list[Any]:
     A mark is the host's clock, which costs a tenth of a microsecond. A device that works on its own has an event behind
     all that it was asked for: it comes when the device is that far, and where it has nothing to do at once.
     """
-    mark = _event_of(device) if device.asynchronous else perf_counter
+    mark: Callable[[], Any] = partial(recorded, device) if device.asynchronous else perf_counter
     marks = [mark()]
     for _ in range(times):
         call()
@@ -199,19 +197,25 @@ def moments(marks: list[Any], device: Device) -> list[float]:
     device.synchronize()
     if not device.asynchronous:
         return marks
-    last = _event_of(device)()
+    last = recorded(device)
     device.synchronize()
     now = perf_counter()
     return [now - one.elapsed_time(last) / 1000 for one in marks]
 
 
-def _event_of(device: Device) -> Callable[[], Any]:
-    def record() -> Any:
-        event = device.event(timing=True)
-        event.record()
-        return event
+def recorded(device: Device) -> Any:
+    """An event behind all that the device was asked for."""
+    event = device.event(timing=True)
+    event.record()
+    return event
 
-    return record
+
+def give_back(device: Device) -> None:
+    """Collects what nobody holds, and gives free memory back on the device and on the host."""
+    gc.collect()
+    device.forget_memory()
+    with suppress(AttributeError):  # a C library without it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # Cores: which of them a process may run on.
@@ -255,7 +259,8 @@ def settle_backend(recipe: Recipe) -> None:
     torch.backends.cudnn.deterministic = recipe.cudnn_deterministic
     torch.autograd.set_detect_anomaly(recipe.anomaly_detection)
     _settle_garbage_collector(recipe)
-    _settle_sharing(recipe)
+    if len(multiprocessing.get_all_sharing_strategies()) > 1:  # macOS has but one, and refuses the other's name
+        multiprocessing.set_sharing_strategy(recipe.sharing_strategy)
 
 
 def effective_backend() -> dict[str, Value]:
@@ -270,11 +275,6 @@ def effective_backend() -> dict[str, Value]:
         "automatic_collection": gc.isenabled(),
         "frozen_objects": gc.get_freeze_count() > 0,
     }
-
-
-def _settle_sharing(recipe: Recipe) -> None:
-    if len(multiprocessing.get_all_sharing_strategies()) > 1:  # macOS has but one, and refuses the other's name
-        multiprocessing.set_sharing_strategy(recipe.sharing_strategy)
 
 
 def _settle_garbage_collector(recipe: Recipe) -> None:

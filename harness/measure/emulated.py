@@ -328,7 +328,6 @@ class PinnedMemory:
     """Host memory that counts as page-locked: rooms that are used again as soon as nobody holds a batch in them."""
 
     def __init__(self) -> None:
-        """Has no room yet."""
         self._rooms: defaultdict[int, list[Tensor]] = defaultdict(list)
         self._places: set[int] = set()
 
@@ -372,7 +371,6 @@ def results_of(device: Emulated) -> type[Tensor]:
 
         @classmethod
         def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            """Waits before a value is read."""
             if getattr(function, "__name__", "") in ASKING:
                 device.wait()
             return super().__torch_function__(function, types, args, kwargs or {})  # type: ignore[no-untyped-call]
@@ -442,7 +440,6 @@ class Launches(TorchDispatchMode):
         self.host = {id(one) for one in host}
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Counts the operator and lets it run."""
         result = function(*args, **(kwargs or {}))
         name = function._schema.name  # noqa: SLF001
         given = [one for one in tree_leaves(args) if isinstance(one, Tensor)]

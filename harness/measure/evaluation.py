@@ -35,7 +35,6 @@ class ReadBacks(TorchFunctionMode):
         self.overlapping = 0  # and of these, without a wait
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Counts the call if it asks for values, and lets it run."""
         result = function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         self.count += self.forwards > 0 and self._asks(name, args, result)

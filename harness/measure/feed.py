@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, multiprocessing
 from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_worker_info
@@ -89,11 +88,7 @@ class Pickling:
 
     def __call__(self, samples: Any) -> Pickled:
         """One batch, ready for the pipe."""
-        return Pickled([_array(one) for one in self.inner(samples)])
-
-
-def _array(one: Tensor) -> "np.ndarray[Any, Any]":
-    return one.numpy()
+        return Pickled([one.numpy() for one in self.inner(samples)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +171,6 @@ class Order(Sampler[list[int]]):
             self._batches[-1] = self._batches[-1][: batch // 2]
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The batches of one epoch, or of epochs without end."""
         if not self._endless:
             yield from map(self._part, self._batches)
             return
@@ -196,7 +190,6 @@ class Order(Sampler[list[int]]):
         self._next = number
 
     def __len__(self) -> int:
-        """Batches in one epoch."""
         return len(self._batches)
 
     def samples(self, first: int, last: int) -> int:

@@ -107,7 +107,8 @@ def range_test(
     low, high = rates
     own = session.trainee.optimizer.param_groups[0]["lr"]
     growth = (high / low) ** (1 / (steps - 1))
-    step, advance = session.step(), _stepping(session, lambda optimizer: _growing(optimizer, low / own, growth))
+    step = session.step()
+    advance = _stepping(session, lambda optimizer: LambdaLR(optimizer, lambda number: low / own * growth**number))
     points: list[tuple[float, float]] = []
     for number in range(steps):
         points.append((low * growth**number, float(step())))
@@ -179,10 +180,6 @@ def _first_step(session: Session) -> tuple[float, float]:
     loss = float(session.step_from(iter(batches).__next__)())
     session.feed.thaw()
     return loss, fetching_s
-
-
-def _growing(optimizer: Optimizer, first: float, growth: float) -> LRScheduler:
-    return LambdaLR(optimizer, lambda number: first * growth**number)
 
 
 def _schedule(session: Session, steps: int, *, scheduled: bool) -> Callable[[], None]:

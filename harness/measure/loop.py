@@ -11,7 +11,6 @@ from torch import Tensor
 
 from harness.core.recipe import Recipe
 from harness.measure.devices import Device
-from harness.measure.gpu import Driver
 
 # Monitoring: memory and utilisation as a training script reads them for its log.
 
@@ -31,17 +30,7 @@ def gauge_for(device: Device) -> Callable[[], Reading]:
     process = psutil.Process()
     process.cpu_percent()  # the first answer is always 0
     driver = device.driver()
-    return _host_gauge(process) if driver.handle is None else _device_gauge(process, driver)
 
-
-def _host_gauge(process: psutil.Process) -> Callable[[], Reading]:
-    def read() -> Reading:
-        return Reading(host_bytes=process.memory_info().rss, cpu_share=process.cpu_percent() / 100)
-
-    return read
-
-
-def _device_gauge(process: psutil.Process, driver: Driver) -> Callable[[], Reading]:
     def read() -> Reading:
         used, memory = driver.ask("nvmlDeviceGetUtilizationRates"), driver.ask("nvmlDeviceGetMemoryInfo")
         return Reading(

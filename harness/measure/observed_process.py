@@ -28,7 +28,6 @@ from harness.measure.transfer import Ahead
 
 # The page cache: files that have to be read from storage.
 
-
 COLD = 0.1  # at most this share of the bytes may stay
 LARGE = 0.01  # of all bytes: such a file is judged by itself
 CHUNK_BYTES = 1 << 24
@@ -100,9 +99,6 @@ def _pages(path: Path) -> tuple[int, int]:
     return int((states & 1).sum()), len(states)  # the other bits are undefined
 
 
-# What the process shows of how it was launched: who serves its memory, and on which cores it runs.
-
-
 # What the loader shows: live workers, how they started, where its batches lay and how they came there.
 
 
@@ -114,16 +110,12 @@ def of_feed(feed: Feed, *, pinned: bool, non_blocking: bool) -> dict[str, Value]
         "prefetch_factor": getattr(feed.iterator, "_prefetch_factor", None) if feed.live_workers else None,
         # The same processes served several epochs; after one epoch only the loader's own word can be had.
         "persistent_workers": len(ever) == feed.live_workers > 0 if starts > 1 else feed.loader.persistent_workers,
-        "start_method": getattr(feed.loader.multiprocessing_context, "get_start_method", _no_method)(),
+        "start_method": getattr(feed.loader.multiprocessing_context, "get_start_method", lambda: None)(),
         "pinned_batches": pinned,
         "overlapping_copies": pinned and non_blocking,
         "pinned_cores": _keeps_a_core(feed),
         "collate": _collation(feed.loader.collate_fn),
     } | _of_worker_start(feed)
-
-
-def _no_method() -> None:
-    """Without workers nothing is started."""
 
 
 def _keeps_a_core(feed: Feed) -> bool:

@@ -323,12 +323,9 @@ def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
         "clip_kernel": "foreach" if "aten::_foreach_norm" in operators.names else "loop",
         "average_kernel": "foreach" if "aten::_foreach_lerp_" in operators.names else "loop",
     }
-    return seen | {"gpu_check": _gpu_check()} if updated else seen
-
-
-def _gpu_check() -> str:
-    """How torch looks for a GPU, as it does in each update of any optimizer: through CUDA or through the driver."""
-    return "driver" if os.environ.get(GPU_CHECK) == "1" else "CUDA"
+    if updated:  # how torch looks for a GPU, as it does in each update of any optimizer: through CUDA or the driver
+        seen["gpu_check"] = "driver" if os.environ.get(GPU_CHECK) == "1" else "CUDA"
+    return seen
 
 
 def _versions(optimizer: torch.optim.Optimizer) -> list[int]:
@@ -381,6 +378,5 @@ class Operators(TorchDispatchMode):
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Notes the operator and lets it run."""
         self.names.add(function._schema.name)  # noqa: SLF001  a dispatched operator has no other name
         return function(*args, **(kwargs or {}))

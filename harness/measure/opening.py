@@ -1,9 +1,6 @@
 """The opening of an arm: its first steps, and what they show of its settings."""
 
-import ctypes
-import gc
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
 from math import ceil, lcm
@@ -18,7 +15,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import AVERAGED_EVERY, Value, patched
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
-from harness.measure.devices import Device, timed
+from harness.measure.devices import Device, give_back, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.ranks import agreed, averaged, of_link, of_ranks, of_updates, watched_update
@@ -404,7 +401,4 @@ def forget(opening: Opening, device: Device) -> None:
     opening.batches.clear()
     # This looks at every imported object and takes a quarter of a second. `gc.freeze` when an arm begins would avoid
     # that, but loader workers inherit it: their own collections would be cheaper than in a training.
-    gc.collect()
-    device.forget_memory()
-    with suppress(AttributeError):  # a C library without it
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back(device)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar
 
-from harness.measure.devices import Device
+from harness.measure.devices import Device, recorded
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -95,14 +95,11 @@ class EventPhases:
 
     def copying(self, transfer: Callable[[Any], Result]) -> Callable[[Any], Result]:
         """The transfer between two events."""
+        between = self.copying_ahead(transfer)
 
         def copied(batch: Any) -> Result:
-            before, after = self.device.event(timing=True), self.device.event(timing=True)
-            before.record()
-            result = transfer(batch)
-            after.record()
-            self.copies.append((before, after))
-            self._begun(after)
+            result = between(batch)
+            self._begun(self.copies[-1][1])
             return result
 
         return copied
@@ -111,20 +108,16 @@ class EventPhases:
         """The transfer between two events of the stream that is current then; no step begins behind them."""
 
         def copied(batch: Any) -> Result:
-            before, after = self.device.event(timing=True), self.device.event(timing=True)
-            before.record()
+            before = recorded(self.device)
             result = transfer(batch)
-            after.record()
-            self.copies.append((before, after))
+            self.copies.append((before, recorded(self.device)))
             return result
 
         return copied
 
     def beginning(self) -> None:
         """A step begins on a batch that was sent ahead."""
-        event = self.device.event(timing=True)
-        event.record()
-        self._begun(event)
+        self._begun(recorded(self.device))
 
     def _begun(self, event: Any) -> None:
         self.begins.append(event)
@@ -136,9 +129,7 @@ class EventPhases:
 
         def finished(*given: Given.args, **named: Given.kwargs) -> Result:
             result = update(*given, **named)
-            event = self.device.event(timing=True)
-            event.record()
-            self.updates.append(event)
+            self.updates.append(recorded(self.device))
             self.updates_ns.append(perf_counter_ns())
             self.in_step = False
             return result

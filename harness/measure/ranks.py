@@ -227,7 +227,6 @@ class Collectives(TorchDispatchMode):
         self.seen = Seen()
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Notes the call if it is a collective, and lets it run."""
         name = function._schema.name  # noqa: SLF001  a dispatched operator has no other name
         if name in {"c10d::allreduce_", "c10d::_reduce_scatter_base_"}:
             given = args[1] if name.endswith("base_") else args  # what is scattered comes after where it goes
@@ -355,7 +354,6 @@ def of_nccl() -> dict[str, Value]:
 
 
 def _gathered(update: Update) -> str | None:
-    """How weights that are shared out are gathered."""
     if "bfloat16" in update.gathered_in:
         return "bfloat16"
     return {(True, True): "each_pass", (True, False): "kept"}.get(update.gathered)

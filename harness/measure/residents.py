@@ -5,9 +5,7 @@ anew whenever another arm takes its turn: the backend's settings, which are then
 numbers, which goes on where that arm had left it. What an arm leaves behind is freed when it ends.
 """
 
-import ctypes
 import gc
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,14 +15,11 @@ from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.measure.devices import effective_backend, settle_backend
+from harness.measure.devices import effective_backend, give_back, settle_backend
 from harness.measure.first_batches import FirstBatches, Randomness
 from harness.measure.session import Task
 from harness.measure.trial import Trial, begin
-
-
-class Unsettled(RuntimeError):
-    """A process that does not take back the settings with which an arm began."""
+from harness.measure.warm_up import Unsettled
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,10 +85,7 @@ class Residents:
             one.trial.session.feed.close()
         device, one.trial = one.task.device, None
         gc.unfreeze()  # objects that an arm without a collector had set aside could not be collected
-        gc.collect()
-        device.forget_memory()
-        with suppress(AttributeError):  # a C library without it
-            ctypes.CDLL(None).malloc_trim(0)
+        give_back(device)
 
     def _trial(self, number: int) -> Trial:
         trial = self._turn(number).trial

@@ -112,10 +112,8 @@ def unread(workload: str, packages: Iterable[tuple[str, str]] = ()) -> str | Non
 
 def memory_limit_bytes() -> int:
     """Memory of the machine, or the control group's limit where that is less."""
-    total = psutil.virtual_memory().total
-    path = Path("/sys/fs/cgroup/memory.max")
-    text = path.read_text().strip() if path.is_file() else "max"
-    return total if text == "max" else min(total, int(text))
+    total, limit = psutil.virtual_memory().total, _cgroup_bytes("memory.max")
+    return total if limit is None else min(total, limit)
 
 
 def free_bytes(device: str) -> tuple[int, ...]:

@@ -144,7 +144,8 @@ class Trial:
         self._left_at = produced
         told = self.board.after(strangers, energy_j, wall_s / (lead_s + wall_s) if device.asynchronous else 1.0)
         split = session.phases.split()
-        self._refuse_divergence()
+        if not isfinite(float(session.trainee.metrics.total)):
+            raise Diverged("the loss is no longer a finite number")
         times = [later - sooner for sooner, later in pairwise(stamps)]
         return {
             "timing": self.timing,
@@ -231,10 +232,6 @@ class Trial:
         session.task.device.synchronize()
         marks = marked(self.step, lead, self._clock)
         return marks[0], marks[-1]
-
-    def _refuse_divergence(self) -> None:
-        if not isfinite(float(self.session.trainee.metrics.total)):
-            raise Diverged("the loss is no longer a finite number")
 
 
 def begin(
@@ -357,7 +354,6 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_
 
 
 def _fell_back(trial: Trial) -> bool:
-    """Whether what is timed is compiled no longer."""
     steps = trial.session.task.recipe.compile and trial.timing in {Timing.STEP, Timing.COMPUTE}
     return bool(steps) and not observed_step.still_compiled(trial.session.trainee, trial.step)
 
@@ -391,7 +387,7 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     if protocol.is_slow(opened_step_s):
         protocol = replace(protocol, floor_steps=1)
     prefetched = recipe.prefetched_batches if _uses_up_the_queue(trial) else 0
-    quiet = observed_step.compiler_quiet() if recipe.compile else _always
+    quiet = observed_step.compiler_quiet() if recipe.compile else lambda: True
     warm = warm_up(
         lambda: agreed([timed(trial.step, 1, device)])[0], lambda: not agreed_on(not quiet()), prefetched, protocol
     )
@@ -434,7 +430,3 @@ def _reach_the_last_batch(session: Session) -> None:
     """Fetches until a whole epoch has been gone through, so that its last batch was seen; trains on none of it."""
     while session.feed.taken < session.task.size.epoch_steps:
         session.feed.fetch()
-
-
-def _always() -> bool:
-    return True

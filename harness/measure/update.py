@@ -15,14 +15,11 @@ from harness.core.recipe import CAPTURING, ImpossibleRecipe, Recipe
 from harness.core.workload import Parts
 
 
-def kernel_keywords(recipe: Recipe) -> dict[str, bool]:
-    """Keywords of a torch.optim optimizer; both stated, because its defaults depend on the device."""
-    return {"foreach": recipe.optimizer_kernel == "foreach", "fused": recipe.optimizer_kernel == "fused"}
-
-
 def optimizer_of(parts: Parts, parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
     """The system's optimizer with the kernel and the learning rate of the recipe, ready for a capture if it asks."""
-    optimizer = parts.optimizer(parameters, kernel_keywords(recipe))
+    # Both keywords are stated, because their defaults depend on the device.
+    kernel = {name: recipe.optimizer_kernel == name for name in ("foreach", "fused")}
+    optimizer = parts.optimizer(parameters, kernel)
     for group in optimizer.param_groups:
         if recipe.learning_rate_rule == "linear":
             group["lr"] *= recipe.batch_scale

@@ -20,7 +20,7 @@ Taken = TypeVar("Taken")
 
 
 class Unsettled(RuntimeError):
-    """An arm without a steady state: whatever is timed of it is part of its start."""
+    """An arm without a steady state, or without the settings with which it began: nothing that is timed is its own."""
 
 
 def graphs_of(recipe: Recipe) -> Callable[[], tuple[int, ...]]:

@@ -744,7 +744,6 @@ class Products(TorchDispatchMode):
         self.dtypes: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Lets the operator run and notes the types."""
         found = function(*args, **(kwargs or {}))
         if function.overloadpacket in flop_registry or "_rnn" in str(function):
             self.dtypes |= {one.dtype for one in leaves_of(found) if isinstance(one, Tensor)}

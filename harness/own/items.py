@@ -271,7 +271,6 @@ class Items(Dataset[Any]):
         return int((index + self._start) * self._length / self.count)
 
     def __getitem__(self, index: int) -> Any:
-        """One item, as the user's data set gives it."""
         place = self.place(index)
         if not self.seeded:
             return self.dataset[place]
@@ -319,7 +318,6 @@ class Kept(list[Any]):
     """Items that were read once, when the arm was built, and are kept in memory."""
 
     def __getitems__(self, places: list[int]) -> list[Any]:
-        """Several of them."""
         return [self[one] for one in places]
 
 

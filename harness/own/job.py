@@ -38,7 +38,7 @@ from harness.own.items import first_line, is_factory, source_of
 from harness.own.network import device_here
 from harness.own.parts import Builder
 from harness.run.data import data_root
-from harness.store import replace_file
+from harness.store import make_folder, replace_file
 
 SIZES = ("smoke", "quick", "standard")  # a job has one size, under whatever name it is asked for
 LESSON_EPOCHS = 10  # of a job that is trained for its score, unless as many steps are asked for
@@ -111,7 +111,6 @@ class Job:
         return {**vars(self), "line": ("", 0, 0)}
 
     def __repr__(self) -> str:
-        """Its parts by their types."""
         parts = {"model": self.model, "dataset": self.dataset, "loop": self.loop, "optimizer": self.optimizer}
         told = ", ".join(f"{name}={_name_of(one)}" for name, one in parts.items() if one is not None)
         return f"<speedmatrix.Job {self.name or ''} {told}>".replace("  ", " ")
@@ -267,12 +266,7 @@ def compare_jobs(*jobs: Job, budget: str = "5m", **wanted: Any) -> Matrix:
     if is_being_read():
         raise Reached(first)
     where = address_of(first, second)
-    return run(own=where, only=[parse_names(where)[1]], budget=budget, **wanted)
-
-
-def parse_names(where: Path) -> tuple[str, ...]:
-    """The names in an address."""
-    return tuple(str(where).rpartition(":")[2].split(","))
+    return run(own=where, only=[str(where).rpartition(":")[2].split(",")[1]], budget=budget, **wanted)
 
 
 def _optimization(one: OwnOption, workload: str) -> Optimization:
@@ -342,14 +336,7 @@ def facts_of(workload: Workload) -> Facts:
 
 def own_folder() -> Path:
     """Where facts and jobs that no script defines are kept; raises Mistake where it cannot be made."""
-    folder = data_root(None) / "own"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Mistake(
-            f"Cannot make {folder} ({error.strerror}); set SPEEDMATRIX_DATA to a folder that can be written."
-        ) from error
-    return folder
+    return make_folder(data_root(None) / "own", "set SPEEDMATRIX_DATA to a folder that can be written")
 
 
 def described_facts(facts: Facts) -> str:

@@ -142,7 +142,6 @@ class Watch:
     def __init__(
         self, loader: Any, *, live: bool = False, probe_s: float = 0.0, looks: bool = True, to: TextIO | None = None
     ) -> None:
-        """See `watch`."""
         self.loader, self.live, self.probe_s, self.looks, self.to = loader, live, probe_s, looks, to
         self.last: Watched | None = None
 
@@ -150,7 +149,6 @@ class Watch:
         return len(self.loader)
 
     def __getattr__(self, name: str) -> Any:
-        """Whatever else the loop asks of its loader."""
         return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[Any]:
@@ -299,7 +297,6 @@ class Looking(TorchDispatchMode):
         effects.read_backs = 0
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Notes an operator and lets it run."""
         found = function(*args, **(kwargs or {}))
         self._note(function._schema.name.removeprefix("aten::"), args, found)  # noqa: SLF001
         return found

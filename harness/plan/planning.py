@@ -604,11 +604,11 @@ def _requests(plan: Plan, one: Comparison, protocol: str, device: str) -> Iterat
     usual = Request(
         workloads=(one.treatment.workload,),
         size=one.treatment.size,
-        probe=_probe(one),
+        probe=next((name for name, timing in PROBES.items() if timing is one.timing), None),
         protocol=protocol,
         replicates=theirs.replicates,
         rounds=theirs.rounds if chosen else None,
-        target=_target(theirs),
+        target=None if theirs.target is None else target_text(theirs),  # named replicates alone would fix them
         seed=plan.seed,
         device=device,
     )
@@ -616,15 +616,6 @@ def _requests(plan: Plan, one: Comparison, protocol: str, device: str) -> Iterat
     references = dict.fromkeys(("baseline", one.reference.stack or "baseline"))
     for selection, batch, reference in product(selections, (None, one.reference.batch), references):
         yield replace(usual, reference=reference, batch=batch, **selection)
-
-
-def _target(protocol: Protocol) -> str | None:
-    """What has to be said of the target where the replicates are named, which alone would fix them."""
-    return None if protocol.target is None else target_text(protocol)
-
-
-def _probe(one: Comparison) -> str | None:
-    return next((name for name, timing in PROBES.items() if timing is one.timing), None)
 
 
 def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], catalogue: Catalogue) -> bool:

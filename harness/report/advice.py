@@ -1,7 +1,7 @@
 """Advice: sections of points for each workload, in the order in which one acts on them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -389,13 +389,9 @@ def _best(best: Candidate, among: int, about: WorkloadAdvice, known: Mapping[str
         yield f"The best of {among} that keep the rule, so it looks a little better than it is."
     yield from costs(best.profile, best.base_profile)
     yield from starts(best.break_even)
-    yield quality(best.rows[-1].quality, loosest(known[one.name].numerics for one in named if one.name in known))
-
-
-def loosest(found: Iterable[Numerics]) -> Numerics | None:
-    """What a stack promises: no more than the option in it that promises least."""
-    order = list(Numerics)
-    return max(found, key=order.index, default=None)
+    # A stack promises no more than the option in it that promises least.
+    promises = (known[one.name].numerics for one in named if one.name in known)
+    yield quality(best.rows[-1].quality, max(promises, key=list(Numerics).index, default=None))
 
 
 def added(best: Candidate, about: WorkloadAdvice) -> tuple[Option, ...]:

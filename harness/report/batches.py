@@ -104,7 +104,8 @@ def _cells(config: Configuration, profile: Profile | None, parts: int, told: tup
     if profile is None:
         return name, NOTHING, ended, NOTHING, NOTHING, NOTHING, judged
     speed, step = rate(profile.rate).removesuffix(" samples/s"), duration(config.batch / profile.rate)
-    return name, speed, ended, step, _memory(profile), _losses(profile.losses), judged
+    losses = f"{profile.losses[0]:.3g} to {profile.losses[-1]:.3g}" if profile.losses else NOTHING
+    return name, speed, ended, step, _memory(profile), losses, judged
 
 
 def _memory(profile: Profile) -> str:
@@ -113,7 +114,3 @@ def _memory(profile: Profile) -> str:
         return f"{size(profile.device_bytes)} device"
     _, (count,) = host_memory(profile)
     return NOTHING if count is None else f"{size(count)} host"
-
-
-def _losses(losses: Sequence[float]) -> str:
-    return f"{losses[0]:.3g} to {losses[-1]:.3g}" if losses else NOTHING

@@ -291,6 +291,8 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
     yield from listed(f"{name}: {meaning}." for name, meaning in _MEANINGS)
     if len(accounts) > 1:
         yield from (Heading("On any machine"), Text(summary(accounts)), by_report(accounts))
+        links = [span for one in accounts for span in (Span(" · "), Span(one.machine, heading=one.machine))]
+        yield Text((Span("By machine: "), *links[1:], Span(".")))
     for place, made in enumerate(accounts):
         account = tested(made) if place else made
         only = " What was tested here follows; the rest is as above." if place and account.findings else ""

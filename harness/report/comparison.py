@@ -9,7 +9,6 @@ from harness.analyze.comparison import (
     Column,
     Found,
     Group,
-    Lonely,
     MachineComparison,
     Scale,
     Shared,
@@ -71,7 +70,10 @@ def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlik
     if not against.moved and not against.settings:
         unlike = [one.fact for one in facts if one.values[letter] != one.values[against.letter]]
         rest = ", ".join((*unlike, "when it was measured"))
-        yield f"The same stage and settings as on {against.letter}, so that there remains {rest}"
+        if there and here:
+            yield f"The same stage and settings as on {against.letter}, so that there remains {rest}"
+        else:
+            yield f"Its stage is not known, and its settings are those on {against.letter}; there also differ {rest}"
 
 
 def _shown(value: object) -> str:
@@ -112,7 +114,8 @@ def apart(comparison: MachineComparison) -> Iterator[str]:
             yield f"{workload} was measured on {min(where)} alone"
             continue
         for letter, group in together((one.letter, one) for one in several).items():
-            yield f"{workload}, on {letter} alone: {', '.join(dict.fromkeys(map(_lonely, group)))}"
+            labels = (f"{one.label} ({'; '.join(one.words)})" if one.words else one.label for one in group)
+            yield f"{workload}, on {letter} alone: {', '.join(dict.fromkeys(labels))}"
 
 
 def _scale(letter: str, scales: Sequence[Scale]) -> str:
@@ -135,10 +138,6 @@ def _nowhere(comparison: MachineComparison) -> Iterator[str]:
 def on_data(data: str) -> str:
     """On which real data, if on any."""
     return f" on {data}" if data else ""
-
-
-def _lonely(one: Lonely) -> str:
-    return f"{one.label} ({'; '.join(one.words)})" if one.words else one.label
 
 
 UNPAIRED = (

@@ -8,9 +8,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from rich import box
 from rich.cells import cell_len
@@ -19,7 +18,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Shown
 
-from harness.core.codec import stored
+from harness.core.codec import encode
 from harness.report.words import one_line, verbatim
 
 # Colour only repeats what the word beside it says.
@@ -41,6 +40,7 @@ class Span:
 
     text: str
     style: str = ""
+    heading: str = ""  # of the same document, to which Markdown leads
 
 
 Words = str | tuple[Span, ...]
@@ -310,7 +310,13 @@ def _marked(words: Words) -> str:
 def _marked_span(span: Span) -> str:
     mark = _MARKS.get(span.style, "") if span.text else ""
     text = one_line(span.text) if span.style == "code" else escaped(span.text)
+    text = f"[{text}](#{_anchor(span.heading)})" if span.heading else text
     return f"{' ' * span.text.startswith(' ')}{mark}{text}{mark}{' ' * span.text.endswith(' ')}"
+
+
+def _anchor(heading: str) -> str:
+    """What GitHub calls a heading by: small letters, without signs, hyphens for spaces."""
+    return re.sub(r"[^\w -]", "", one_line(heading).lower()).replace(" ", "-")
 
 
 def _below(parts: Iterable[Part]) -> Iterator[str]:
@@ -325,21 +331,9 @@ def _below(parts: Iterable[Part]) -> Iterator[str]:
 # As JSON.
 
 
+plain = partial(encode, endless=lambda _: None)  # JSON has no number without end: null stands for it
+
+
 def to_json(document: object) -> str:
     """Anything made of dataclasses as JSON; stored names of fields, and null for a number without end."""
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """The same with nothing but JSON's own kinds; what is neither number nor text nor a holder of them raises later."""
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {stored(one.name): plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, dict):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -9,7 +9,7 @@ from typing import Any
 from scipy import stats
 
 from harness.analyze.attribution import learns_alike
-from harness.analyze.matrix import Matrix, Row
+from harness.analyze.matrix import Matrix
 from harness.analyze.profile import Profile
 from harness.core.optimization import Timing
 from harness.report.document import Column, Heading, Part, Text, tabled
@@ -54,17 +54,11 @@ def _of(matrix: Matrix, name: str) -> Iterator[Epoch]:
     if table is None or table.profile is None:
         return
     yield _at(matrix, name, table.name, table.profile)
-    best = max((one for one in table.rows if _is_better(one)), key=_low, default=None)
+    faster = (one for one in table.rows if one.estimate and one.estimate.verdict.gains and one.treatment)
+    alike = filter(learns_alike, faster)
+    best = max(alike, key=lambda one: one.estimate.low if one.estimate else 0.0, default=None)
     if best and best.treatment:
         yield _at(matrix, name, best.label, best.treatment)
-
-
-def _is_better(row: Row) -> bool:
-    return row.estimate is not None and row.estimate.verdict.gains and learns_alike(row) and row.treatment is not None
-
-
-def _low(row: Row) -> float:
-    return row.estimate.low if row.estimate else 0.0
 
 
 def _at(matrix: Matrix, workload: str, label: str, profile: Profile) -> Epoch:

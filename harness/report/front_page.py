@@ -38,7 +38,6 @@ from harness.report.published_parts import (
     Part,
     bounds,
     calibrated,
-    changed,
     chip,
     code,
     days,
@@ -47,10 +46,12 @@ from harness.report.published_parts import (
     heat_map_picture,
     named,
     on_training,
+    over_original,
     page,
     refused,
     run_link,
     run_links,
+    stack_unlike,
     sweep_picture,
     unbroken,
 )
@@ -393,7 +394,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         return f"{code(ALL)} {estimated(whole)}" if whole else refused(topic, best)
     if not _tells(found):
         return f"[no useful bounds]({_page_of(place, topic)})"
-    unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
+    unlike = stack_unlike(found, best)
     known = unbroken(estimated(found))
     told = f"{known} (there {code(best.row.label)} was {unlike})" if unlike else known
     return told if found.run in setting.runs else f"{told}, in another environment"
@@ -496,7 +497,8 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     yield (
         "How many times as fast a training step is: first with the one option that surely gains most (the highest "
         "lower end of an interval), then with the fastest of all stacks, both against the same training with every "
-        "option off; last the same stack against what the real system had switched on. "
+        "option off; last that stack against what the real system had switched on, with the options by which it "
+        "differed there. "
         f"{_sizes_in_words(answers)} 'Of 3 runs' stands before the lowest and the highest of the runs that were "
         f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
@@ -504,9 +506,11 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
         + ("" if real else " No real GPU was measured.")
     )
     for emulated, several in sorted(by_kind.items()):
+        alike = _alike_over(several) if emulated else ""
         if emulated:
-            yield from ("", f"Beside emulated devices. Loaders are real. {_error_of_tables(several)}")
-        rows = (tuple(_glance(*one, held.get(one[2].name, {}))) for one in several)
+            stacks = f"Over the real system's settings, stacks are {alike}. " if alike else ""
+            yield from ("", f"Beside emulated devices. Loaders are real. {stacks}{_error_of_tables(several)}")
+        rows = (tuple(_glance(*one, held.get(one[2].name, {}), alike)) for one in several)
         yield from ("", *grid(_GLANCE_COLUMNS, rows))
     yield ""
     yield (
@@ -523,6 +527,13 @@ def _error_of_tables(answers: Sequence[_Answer]) -> str:
     return f"Step times come from a table{off}:"
 
 
+def _alike_over(answers: Sequence[_Answer]) -> str:
+    """In what stacks differ over the real systems' settings, where several differ and all in the same."""
+    bests = ((_against_original(*one, best), best) for one in answers if (best := one[2].best))
+    unlike = [stack_unlike(over, best) for over, best in bests if over and _tells(over)]
+    return unlike[0] if len(unlike) > 1 and len(set(unlike)) == 1 else ""
+
+
 def _sizes_in_words(answers: Sequence[_Answer]) -> str:
     """Which of the answers are about models of the real size."""
     full = [f"{topic.name} on {place.name}" for place, _, topic in answers if topic.main and telling(topic.main) == 0]
@@ -530,8 +541,11 @@ def _sizes_in_words(answers: Sequence[_Answer]) -> str:
     return f"{small}, except {escaped(', '.join(full))}, at full size." if full else f"{small}."
 
 
-def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, Option]) -> Iterator[str]:
-    """The best option alone, the fastest stack, what that gains over the real system, and how many runs say so."""
+def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, Option], said: str) -> Iterator[str]:
+    """The best option alone, the fastest stack, what that gains over the real system, and how many runs say so.
+
+    `said` is in what stacks differ over the real systems' settings, where that stands above the table.
+    """
     yield f"[{code(topic.name)}]({_page_of(place, topic)})"
     yield _machine_link(place.name) + (" (contributed)" if setting.is_contributed else "")
     best = topic.best
@@ -541,7 +555,8 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     yield next(_alone(topic, best, already), NOTHING)
     yield f"{code(best.row.label)} {unbroken(_bare(best))}"
     over = _against_original(place, setting, topic, best)
-    yield unbroken(estimated(over)) if over and _tells(over) else NOTHING
+    elsewhere = "" if over is None or over.run in setting.runs else ", in another environment"
+    yield over_original(over, best, said) + elsewhere if over and _tells(over) else NOTHING
     yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
 
 
@@ -565,7 +580,8 @@ def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(where[2])))]
     if slower:
         yield from ("", "Leave these off, or measure without them: part of the fastest stack, and yet slower alone.")
-        yield from ("", *(f"- {topic.name} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower))
+        told = (f"- {escaped(topic.name)} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower)
+        yield from ("", *told)
     for place, _, topic in answers:
         if topic.faster_otherwise is not None:
             words = faster_otherwise(topic, topic.faster_otherwise).removesuffix(".")

@@ -15,15 +15,15 @@ from harness.core.optimization import Optimization
 from harness.core.plan import is_or_was_baseline
 from harness.report.figures import MARK
 from harness.report.html import asset, embedded, policy, rounded, stage, templates
-from harness.report.matrix import TIMED
+from harness.report.matrix import held, timed_on
 from harness.report.published import Place, Publication, Setting
 from harness.report.published_parts import day, sweep_picture
 from harness.report.words import Interval, one_line
 
 GALLERY = "gallery.html"
 COLUMNS = (
-    "key", "optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict", "quality",
-    "memory", "ratio", "part", "run", "day", "environment", "notes", "aside",
+    "key", "question", "optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict",
+    "quality", "memory", "memory_kind", "ratio", "part", "run", "day", "environment", "notes", "aside",
 )  # fmt: skip
 _SCRIPTS = ("theme.js", "gallery.js")
 
@@ -53,8 +53,9 @@ def rows(publication: Publication, known: Mapping[str, Optimization]) -> Iterato
     """One for each published ratio that is no copy of a reference, by the names of COLUMNS.
 
     `ratio` and `part` are [ratio, low, high]: on whole steps where that is known, and of the part of a step that was
-    timed. An endless interval has None as its end. The key stays the same for the same question. `aside` is whether
-    another environment of the machine tells more of the workload, or the reference is a former baseline.
+    timed. An endless interval has None as its end. The key stays the same for the same question; `question` is the
+    same on another machine that timed the same options in the same way. `aside` is whether another environment of the
+    machine tells more of the workload, or the reference is a former baseline.
     """
     for place in publication.places:
         fullest = place.fullest
@@ -70,23 +71,25 @@ def _row(
 ) -> dict[str, Any]:
     row, comparison = entry.row, entry.row.comparison
     former = is_or_was_baseline(comparison.reference) and bool(comparison.reference.options)
-    if row.estimate is None or row.shown is None or row.treatment is None:
+    if row.estimate is None or row.shown is None:
         raise ValueError("a row of the gallery needs a ratio")
-    arm = row.treatment
-    asked = f"{place.name} {setting.key} {comparison.treatment} {comparison.reference} {comparison.timing} {entry.data}"
+    asked = f"{comparison.treatment} {comparison.reference} {comparison.timing} {entry.data}"
+    kind, memory = held(row) or ("", None)
     values = (
-        sha256(asked.encode()).hexdigest()[:10],
+        _digest(f"{place.name} {setting.key} {asked}"),
+        _digest(f"{asked} {comparison.copy} {timed_on(row)} {row.estimate.shared}"),
         one_line(row.label),
         one_line(place.name) + (" (contributed)" if setting.is_contributed else ""),
         one_line(comparison.treatment.workload) + (f", {one_line(entry.data)}" if entry.data else ""),
         comparison.treatment.size,
         comparison.treatment.batch,
         one_line(entry.table.name),
-        TIMED[comparison.timing],
+        timed_on(row),
         stage(comparison, known),
-        str(row.estimate.verdict),
+        str(row.shown.verdict),
         str(row.quality.status) if row.quality else "",
-        arm.host_bytes if arm.device_bytes is None else arm.device_bytes,
+        memory,
+        kind,
         _ends(row.shown),
         None if row.shown is row.estimate else _ends(row.estimate),
         f"{place.name}/{entry.run.name}",
@@ -96,6 +99,10 @@ def _row(
         int(aside or former),
     )
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:10]
 
 
 def _ends(one: Interval) -> list[float | None]:

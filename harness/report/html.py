@@ -22,6 +22,7 @@ from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, answered
+from harness.analyze.composition import Composed
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
 from harness.analyze.grouping import together
@@ -29,7 +30,7 @@ from harness.analyze.profile import Profile, host_memory, profile
 from harness.analyze.quality import Agreement
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.analyze.verdict import MARGIN, Verdict, limits
-from harness.core.configuration import Comparison
+from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
@@ -87,17 +88,27 @@ class Line:
     older: bool  # a single run's ratio beside the average that holds it, or a less sure answer
 
     @property
+    def shown(self) -> Estimate | Composed:
+        """What a reader sees first: what a part comes to on whole steps where that is known, else what was timed."""
+        return self.entry.row.on_steps or self.estimate
+
+    @property
     def command(self) -> str | None:
         """What measures it alone, where one command does."""
         return self.exhibit.commands.get(self.entry.row.comparison)
 
 
 def lines(shown: Shown) -> tuple[Line, ...]:
-    """A line for each ratio: in the matrix's order, or by machine and workload where there are many runs."""
+    """A line for each ratio: in the matrix's order, or by machine and workload where there are many runs.
+
+    Parts of what was timed on whole steps too are left out, as in `Matrix.answers`.
+    """
     answers = answered(exhibit.kept for exhibit in shown.exhibits) if shown.collected else ()
     current = {id(entry.alone.row): entry for entry in answers}
+    found = [one for one in _entries(shown) if one[1].row.estimate is not None]
+    whole = {_trained(entry) for _, entry in found if entry.row.comparison.timing is Timing.STEP}
     drafts = []
-    for number, entry in (one for one in _entries(shown) if one[1].row.estimate is not None):
+    for number, entry in (one for one in found if not (one[1].row.on_steps and _trained(one[1]) in whole)):
         answer = current.get(id(entry.row))
         if answer:
             drafts.append((number, answer, False))
@@ -115,6 +126,11 @@ def _entries(shown: Shown) -> Iterator[tuple[int, StoredRow]]:
         for table in exhibit.kept.matrix.tables:
             if not (shown.collected and table.config.size == TOO_SMALL):
                 yield from ((number, StoredRow(run=exhibit.kept, table=table, row=row)) for row in table.rows)
+
+
+def _trained(entry: StoredRow) -> tuple[str, bool, str, Configuration]:
+    """What was trained, on which data, where and by whom."""
+    return entry.run.environment.digest, entry.run.contributed, entry.data, entry.row.comparison.treatment
 
 
 def machine_of(kept: StoredRun) -> str:
@@ -305,8 +321,9 @@ def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
     if shown.collected:
         return f"{len(current(lines))} comparisons have a ratio"
     matrices = [exhibit.kept.matrix for exhibit in shown.exhibits]
-    total = sum(len(matrix.every_row) + len(matrix.no_results) for matrix in matrices)
-    return f"{sum(matrix.looked_at for matrix in matrices)} of {total} comparisons have a ratio"
+    parts = sum(len(matrix.rows) - len(matrix.answers) for matrix in matrices)  # of what was timed on whole steps too
+    total = sum(len(matrix.every_row) + len(matrix.no_results) for matrix in matrices) - parts
+    return f"{sum(matrix.looked_at for matrix in matrices) - parts} of {total} comparisons have a ratio"
 
 
 def current(lines: tuple[Line, ...]) -> tuple[Line, ...]:
@@ -316,7 +333,7 @@ def current(lines: tuple[Line, ...]) -> tuple[Line, ...]:
 
 def verdicts(lines: tuple[Line, ...]) -> tuple[tuple[Verdict, int], ...]:
     """How often each verdict was given, those that were given at all."""
-    counted = Counter(line.estimate.verdict for line in current(lines))
+    counted = Counter(line.shown.verdict for line in current(lines))
     return tuple((one, counted[one]) for one in Verdict if counted[one])
 
 
@@ -330,7 +347,7 @@ def rules(lines: tuple[Line, ...]) -> Iterator[tuple[Verdict, str]]:
     for low, high in {one.same for one in found if one.same}:
         yield Verdict.NO_EFFECT, f"the whole interval lies within {low:g} and {high:g}"
     yield Verdict.UNDECIDED, "anything else: more replicates would tell"
-    if any(one.estimate.disturbed for one in lines):
+    if any(one.estimate.disturbed or one.shown.verdict is Verdict.DISTURBED for one in lines):
         yield Verdict.DISTURBED, "the machine was too restless for its interval to be believed: measure it again"
 
 
@@ -369,12 +386,11 @@ def surroundings(environment: Environment) -> Iterator[tuple[str, str]]:
 
 def choices(lines: tuple[Line, ...]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """What the table can be narrowed to, as name, label and values; nothing where there is no choice."""
-    tables = [line.entry.table for line in lines]
     given = (one for one, _ in verdicts(lines))
     found = (
         ("machine", "Machine", sorted({machine_of(line.entry.run) for line in lines})),
-        ("workload", "Workload", sorted({table.config.workload for table in tables})),
-        ("timed", "Timed on", sorted({sentences.TIMED[table.timing] for table in tables})),
+        ("workload", "Workload", sorted({line.entry.table.config.workload for line in lines})),
+        ("timed", "Timed on", sorted({sentences.timed_on(line.entry.row) for line in lines})),
         ("stage", "Stage", sorted({line.stage for line in lines})),
         ("verdict", "Verdict", map(str, given)),
     )
@@ -527,8 +543,8 @@ class Axis:
         powers = range(self.first, self.last + 1)
         return tuple((self.place(2.0**power), _FRACTIONS.get(power, f"{2.0**power:g}")) for power in powers)
 
-    def mark(self, one: Estimate) -> Mark:
-        """Where an estimate is drawn."""
+    def mark(self, one: words.Interval) -> Mark:
+        """Where an interval is drawn."""
         left, right = 2.0**self.first, 2.0**self.last
         return Mark(
             low=self.place(one.low),
@@ -540,9 +556,9 @@ class Axis:
         )
 
 
-def axis(estimates: Iterable[Estimate]) -> Axis:
+def axis(intervals: Iterable[words.Interval]) -> Axis:
     """The axis that holds all ratios and the inner part of their intervals, from a half to two at least."""
-    ends = [end for one in estimates for end in (max(one.low, one.ratio / 2), min(one.high, one.ratio * 2))]
+    ends = [end for one in intervals for end in (max(one.low, one.ratio / 2), min(one.high, one.ratio * 2))]
     powers = [min(max(_power(end), _LEAST), _MOST_TICKS) for end in ends]
     return Axis(first=math.floor(min([-1.0, *powers])), last=math.ceil(max([1.0, *powers])))
 
@@ -569,7 +585,7 @@ def to_html(shown: Shown) -> str:
             lines=found,
             gaps=gaps(shown, found),
             machines=len({machine_of(exhibit.kept) for exhibit in shown.exhibits}),
-            axis=axis(line.estimate for line in found),
+            axis=axis(line.shown for line in found),
             style=Markup(style),  # noqa: S704  the package's own
             script=Markup(script),  # noqa: S704
             data=Markup(embedded(series(found))),  # noqa: S704  cannot end its element
@@ -633,7 +649,8 @@ def templates() -> Templates:
         loader=PackageLoader(_PACKAGE, _TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_finalized,
+        # Foreign text in one line of characters that print, whatever it came from; the package's own markup as it is.
+        finalize=lambda value: value if isinstance(value, Markup) else words.one_line(str(value)),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -648,8 +665,3 @@ def templates() -> Templates:
 def breakable(text: object) -> Markup:
     """A long name that may be broken where its parts meet, and nowhere else: `precomputed_` / `preparation`."""
     return Markup("<wbr>").join(_PART.findall(words.one_line(str(text))))
-
-
-def _finalized(value: object) -> str:
-    """Foreign text in one line of characters that print, whatever it came from; the package's own markup as it is."""
-    return value if isinstance(value, Markup) else words.one_line(str(value))

@@ -52,6 +52,11 @@ TIMED = {
 COMPOSED = "~"  # before a ratio of training steps that is composed from that of the loader or of the step alone
 
 
+def timed_on(row: Row) -> str:
+    """What a row's first ratio is of: what was timed, unless it is composed from that."""
+    return "training steps, composed" if row.on_steps else TIMED[row.comparison.timing]
+
+
 def settings(environment: Environment) -> str:
     """The variables by which libraries compute otherwise, as a shell sets them; empty where none is."""
     return " ".join(f"{name}={value}" for name, value in environment.variables)
@@ -310,6 +315,17 @@ def grown(row: Row) -> str:
     return change(*host_memory(ours, theirs)[1])
 
 
+def held(row: Row) -> tuple[str, int] | None:
+    """Which memory a row's treatment took and how many bytes; None of a composed ratio, whose arms train nothing."""
+    arm = row.treatment
+    if row.on_steps or arm is None:
+        return None
+    if arm.device_bytes is not None:
+        return "device peak", arm.device_bytes
+    kind, (count,) = host_memory(arm)
+    return (kind.value, count) if count else None
+
+
 def _memory(table: Table) -> tuple[str, Callable[[Profile], int | None]]:
     """The memory that can be told alike of all rows of a table: its name, and how much of it a row took."""
     if table.profile is not None and table.profile.device_bytes is not None:
@@ -448,23 +464,6 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
     yield from epoch_parts(matrix)
     for one in predictions:
         yield from predicted.prediction_parts(one)
-
-
-def matrix_to_terminal(
-    matrix: Matrix,
-    *,
-    width: int = 100,
-    colour: bool = False,
-    predictions: Iterable[WorkloadPrediction] = (),
-    command: str = "",
-) -> str:
-    """The whole report as text of so many columns, with terminal colours if wanted."""
-    return document.to_terminal(matrix_parts(matrix, command, predictions), width=width, colour=colour)
-
-
-def matrix_to_markdown(matrix: Matrix, command: str, predictions: Iterable[WorkloadPrediction] = ()) -> str:
-    """The whole report as Markdown."""
-    return document.to_markdown(matrix_parts(matrix, command, predictions))
 
 
 # The JSON report: everything a script needs, under a schema number that rises when a name changes its meaning.

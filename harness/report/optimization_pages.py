@@ -236,7 +236,7 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
         yield from (
             "Alone, on training steps ([how to read it](README.md)):",
             "",
-            *grid(("machine", *workloads), rows),
+            *grid(("machine", *map(escaped, workloads)), rows),
             "",
         )
 

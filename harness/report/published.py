@@ -117,7 +117,6 @@ def precedence(entry: StoredRow) -> tuple[object, ...]:
 
 
 def _estimate(entry: StoredRow) -> Estimate:
-    """Of an entry that has one."""
     if entry.row.estimate is None:
         raise ValueError("no estimate")
     return entry.row.estimate

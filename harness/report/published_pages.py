@@ -9,7 +9,8 @@ from harness.analyze.attribution import Attribution, interactions
 from harness.analyze.claims import ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
-from harness.analyze.profile import Profile, host_memory
+from harness.analyze.matrix import Row
+from harness.analyze.soundness import Outcome
 from harness.core.emulation import widest_band
 from harness.core.environment import differing
 from harness.core.optimization import Timing
@@ -34,6 +35,7 @@ from harness.report.published_parts import (
     interval_picture,
     named,
     on_training,
+    over_original,
     page,
     parts_of,
     refused,
@@ -111,7 +113,8 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     yield f"# {escaped(place.name)}" + (" (contributed)" if place.is_contributed else "")
     yield from ("", "[All results](../README.md)", "")
     yield from grid(_ENVIRONMENTS, map(_environment, place.settings))
-    yield from ("", "Workloads: " + ", ".join(_workload(name) for name in place.workloads) + ".")
+    workloads = (f"[{escaped(name)}]({quote(file_name(name))}.md)" for name in place.workloads)
+    yield from ("", "Workloads: " + ", ".join(workloads) + ".")
     if len(place.settings) > 1:
         yield from (
             "",
@@ -161,10 +164,6 @@ def _unlike(setting: Setting, first: Setting) -> str:
 
 def _known(fact: str | int | None) -> str:
     return "not recorded" if fact is None else str(fact)
-
-
-def _workload(name: str) -> str:
-    return f"[{escaped(name)}]({quote(file_name(name))}.md)"
 
 
 def _setting(setting: Setting) -> Iterator[Part]:
@@ -289,7 +288,7 @@ def pairs(topic: Topic) -> Iterator[Part]:
         )
     for sheet, ratios in found:
         yield from (f"{escaped(sentences.title(sheet.table))}:", "")
-        rows = ((escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in ratios)
+        rows = ((escaped(one), escaped(other), escaped(ratio(gain))) for one, other, gain in ratios)
         yield from grid(("one", "other", "together, over the product of both alone"), rows)
 
 
@@ -301,15 +300,15 @@ def noise(topic: Topic) -> Iterator[Part]:
         if found:
             wrong = sum(not one.low <= 1 <= one.high for one in found)
             low, high = min(one.ratio for one in found), max(one.ratio for one in found)
+            ratios = f"{low:.3f}" if low == high else f"ratios from {low:.3f} to {high:.3f}"
             yield from ("", f"### The noise: {escaped(sheet.table.name)} against itself, {sheet.timing}", "")
             yield (
-                f"{counted(len(found), 'copy').replace('copys', 'copies')} gave {_range(low, high)}; "
+                f"{counted(len(found), 'copy').replace('copys', 'copies')} gave {ratios}; "
                 f"{len(found) - wrong} of {len(found)} intervals contain 1."
             )
 
 
-def _range(low: float, high: float) -> str:
-    return f"{low:.3f}" if low == high else f"ratios from {low:.3f} to {high:.3f}"
+MOST_NAMED = 10  # comparisons that nobody came to, beyond which they are counted
 
 
 def no_results(topic: Topic) -> Iterator[Part]:
@@ -328,8 +327,16 @@ def no_results(topic: Topic) -> Iterator[Part]:
             "<details>",
             f"<summary>Without a ratio: {counted(count, 'comparison')}, each with its reason</summary>",
         )
-        rows = sorted((escaped(words), ", ".join(sorted(set(labels)))) for words, labels in alike.items())
+        rows = sorted((escaped(words), _listed(topic, words, labels)) for words, labels in alike.items())
         yield from ("", *grid(("why", "what"), rows), "", "</details>")
+
+
+def _listed(topic: Topic, words: str, labels: Sequence[str]) -> str:
+    """What shares some words: by name, but of much that nobody came to the number."""
+    if len(labels) <= MOST_NAMED or not words.startswith(Outcome.NOT_MEASURED):
+        return ", ".join(sorted(set(labels)))
+    command = code(one_line(f"./speedmatrix plan {topic.name}"))
+    return f"{len(labels)} comparisons ({command} lists what a run measures)"
 
 
 def _where(sheet: Sheet, entry: StoredRow) -> str:
@@ -386,7 +393,8 @@ def _setting_parts(setting: Setting, topic: Topic, manual: str | None) -> Iterat
     yield from _upper_bounds(setting, topic)
     for sheet in topic.sheets:
         yield from measured_table(setting, sheet)
-    yield from _batches(topic)
+    for kept, table in topic.batches:  # each reference's newest run whole
+        yield from ("", to_markdown(batch_parts([table], level=3)).strip(), "", f"Of {run_link(kept)}.")
     yield from _scaling(setting, topic)
     yield from pairs(topic)
     yield from noise(topic)
@@ -404,7 +412,7 @@ def _in_order(topic: Topic, manual: str | None) -> Iterator[Part]:
         yield name + (" (on in the real system)" if label in has else "")
         yield on_training(entry)
         yield quality(entry.row)
-        yield _memory(entry.row.treatment) if entry.row.treatment else NOTHING
+        yield _memory(entry.row)
         yield run_links(entry)
 
     has = {str(one) for sheet in topic.sheets if sheet.name == ORIGINAL for one in sheet.config.options}
@@ -419,12 +427,6 @@ def _in_order(topic: Topic, manual: str | None) -> Iterator[Part]:
     )
     rows = [tuple(told(label, entry)) for label, entry in topic.gains.items()]
     yield from ("", *grid(("option", "speedup, 95 %", "quality", "memory", "run"), rows))
-
-
-def _batches(topic: Topic) -> Iterator[Part]:
-    """What other batches do, each reference's newest run whole."""
-    for kept, table in topic.batches:
-        yield from ("", to_markdown(batch_parts([table], level=3)).strip(), "", f"Of {run_link(kept)}.")
 
 
 def _scaling(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -470,7 +472,8 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
         yield f"{where} nothing whose first losses agree is faster for sure."
     else:
         other = topic.against(ORIGINAL, best)
-        against = f"over the real system's settings {estimated(other) if other else refused(topic, best)}"
+        gain = over_original(other, best) if other else refused(topic, best)
+        against = f"over the real system's settings {gain}"
         yield (
             f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
@@ -485,21 +488,18 @@ def _is_stack(entry: StoredRow) -> bool:
 
 
 def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
-    arm = entry.row.treatment
     yield str(len(entry.row.comparison.treatment.options))
     yield timed(sheet)
     yield estimated(entry)
     yield quality(entry.row)
-    yield _memory(arm) if arm else NOTHING
+    yield _memory(entry.row)
     yield run_links(entry)
 
 
-def _memory(arm: Profile) -> str:
+def _memory(row: Row) -> str:
     """How much, and what it is: rows come from several runs, of which old ones know no peak."""
-    if arm.device_bytes is not None:
-        return f"{size(arm.device_bytes)} (device peak)"
-    kind, (count,) = host_memory(arm)
-    return f"{size(count)} ({kind})" if count else NOTHING
+    found = sentences.held(row)
+    return f"{size(found[1])} ({found[0]})" if found else NOTHING
 
 
 def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:

@@ -168,6 +168,17 @@ def estimated(entry: StoredRow) -> str:
     return unbroken(escaped(ratio(estimate))) + ("" if estimate.verdict.value == "faster" else f" {estimate.verdict}")
 
 
+def stack_unlike(found: StoredRow, best: StoredRow) -> str:
+    """In what a stack differs from the best one whose name it has, in words; nothing where it does not."""
+    return changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
+
+
+def over_original(found: StoredRow, best: StoredRow, said: str = "") -> str:
+    """The best stack's ratio over the real system's settings, and in what it differed there unless that is said."""
+    unlike = stack_unlike(found, best)
+    return unbroken(estimated(found)) + (f", {unlike}" if unlike not in {"", said} else "")
+
+
 def on_training(entry: StoredRow) -> str:
     """What an option comes to on training steps, with its interval as Markdown; composed of a part's ratio, a ~."""
     return ("" if entry.row.on_steps is None else COMPOSED) + unbroken(escaped(ratio(entry.row.shown)))
@@ -208,7 +219,7 @@ def _best_configs(topic: Topic) -> Iterator[str]:
     found = topic.against(ORIGINAL, best)
     yield escaped(best.row.label)
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
-    yield estimated(found) if found else refused(topic, best)
+    yield over_original(found, best) if found else refused(topic, best)
     yield quality(best.row)
     yield bounds(best.row)
     yield run_links(best)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from harness.analyze.sweep import PAYS, Crossover, Curve, KnownTime, Sweep, between
+from harness.core.configuration import Configuration
 from harness.report.document import Column, Heading, Part, Text, tabled
 from harness.report.figures import (
     AMBER,
@@ -22,6 +23,7 @@ from harness.report.figures import (
     drawn,
     heading,
 )
+from harness.report.published import file_name
 from harness.report.words import NOTHING, duration, factor, one_line, ratio, shortened
 
 EMULATED = (
@@ -151,7 +153,8 @@ _TIMES = tuple(factor * 10.0**power for power in range(-4, 2) for factor in (1, 
 def sweep_figure(sweep: Sweep, known: Mapping[str, KnownTime]) -> str:
     """The curves of one workload as SVG, with known devices marked on the axis."""
     config = sweep.reference
-    title = f"{config.workload}, size {config.size}, on emulated devices: speedup against the device's step time"
+    over = f" over {shortened(config.stack, 30)}" if config.options else ""
+    title = f"{config.workload}, size {config.size}, on emulated devices: speedup{over} against the device's step time"
     described = "; ".join(f"{one.label} {pays(one)}" for one in sweep.curves)
     frame = Frame(width=WIDTH, height=_TOP + _HEIGHT + _FOOT, title=title, description=f"Emulated. {described}")
     return drawn(frame, _marks(title, sweep, known))
@@ -224,9 +227,13 @@ def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[floa
 
 
 def figures_of(sweeps: Iterable[Sweep], marks: Mapping[str, Mapping[str, KnownTime]]) -> dict[str, str]:
-    """The figure of each workload by a file's name."""
+    """The figure of each reference by a file's name, which tells its options where it has any."""
     return {
-        f"sweep-{one.reference.workload}.svg": sweep_figure(one, marks.get(one.reference.workload, {}))
+        f"sweep-{_named(one.reference)}.svg": sweep_figure(one, marks.get(one.reference.workload, {}))
         for one in sweeps
         if one.curves
     }
+
+
+def _named(reference: Configuration) -> str:
+    return file_name(f"{reference.workload}-over-{reference.stack}") if reference.options else reference.workload

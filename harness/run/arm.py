@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from harness.core.codec import decode, encode
+from harness.core.codec import encode
 from harness.core.configuration import Configuration
 from harness.core.emulation import Emulation
 from harness.core.environment import GPU_CHECK, LAUNCHER, STEMS, library_of
@@ -72,11 +72,6 @@ class Job:
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
     """Writes one message."""
     channel.sendall(json.dumps(encode(message)).encode() + b"\n")
-
-
-def read_job(message: dict[str, Any]) -> Job:
-    """The job of a message; raises Malformed when it is none."""
-    return decode(Job, message["job"], "job")
 
 
 # What `tuned_malloc` sets: glibc takes everything from one growing heap and gives nothing back.

@@ -33,7 +33,6 @@ class RankLost(Exception):
     """A rank that gives no more answers, and with it the whole arm."""
 
     def __init__(self, fault: Fault, reason: str, trace: str = "") -> None:
-        """Keeps what the arm says of it."""
         super().__init__(reason)
         self.fault, self.reason, self.trace = fault, reason, trace
 

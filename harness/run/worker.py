@@ -25,7 +25,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
-from harness.run.arm import KERNELS, SHOW_STACK, Job, launch_environment, own_kernels, read_job, send
+from harness.run.arm import KERNELS, SHOW_STACK, Job, launch_environment, own_kernels, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
 from harness.run.processes import command_of, share_folder
@@ -99,7 +99,7 @@ class _House:
 
     def _done(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
         if "job" in message:
-            job = read_job(message)
+            job = decode(Job, message["job"], "job")
             if job.recipe.ranks > 1:
                 self._join(job, message)
             return self._admitted(number, job)
@@ -182,17 +182,14 @@ def _import_workload(name: str) -> None:
             import_module(module)
 
 
-def _device_of(job: Job, rank: int) -> str:
-    """Among several ranks each has a GPU of its own; a CPU is everybody's."""
-    return f"cuda:{rank}" if job.device == "cuda" and job.recipe.ranks > 1 else job.device
-
-
 def task_of(job: Job, rank: int = 0) -> "Task":
     """All that decides how the arm's session is built; imports torch."""
     from harness.catalogue import read_catalogue
     from harness.measure.devices import device_named
     from harness.measure.session import Task
 
+    # Among several ranks each has a GPU of its own; a CPU is everybody's.
+    device = f"cuda:{rank}" if job.device == "cuda" and job.recipe.ranks > 1 else job.device
     catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None, ledger=False)
     workload = catalogue.workload(job.config.workload)
     return Task(
@@ -200,7 +197,7 @@ def task_of(job: Job, rank: int = 0) -> "Task":
         size=job.size if job.size.draw is None else replace(job.size, draw=job.seed),
         recipe=job.recipe,
         data=Path(job.data),
-        device=device_named(_device_of(job, rank), job.emulation),
+        device=device_named(device, job.emulation),
         seed=job.seed,
         endless=job.timing is not job.timing.EPOCH,
         shared=job.shared,
@@ -242,6 +239,9 @@ class Assignment:
 
 
 Given = Learned | Ranged | Timeline | Traced | Trained
+_LESSONS: dict[str, Any] = {
+    "learned": Learned, "ranged": Ranged, "timeline": Timeline, "traced": Traced, "trained": Trained,
+}  # fmt: skip
 
 
 class Untrained(Mistake):
@@ -289,16 +289,9 @@ def _follow(
     process.stdin.close()
     for line in process.stdout:
         said = json.loads(line)
-        if "learned" in said:
-            return decode(Learned, said["learned"], "lesson")
-        if "timeline" in said:
-            return decode(Timeline, said["timeline"], "timeline")
-        if "traced" in said:
-            return decode(Traced, said["traced"], "trace")
-        if "trained" in said:
-            return decode(Trained, said["trained"], "training")
-        if "ranged" in said:
-            return decode(Ranged, said["ranged"], "range test")
+        for name in _LESSONS.keys() & said:
+            given: Given = decode(_LESSONS[name], said[name], name)
+            return given
         if "lost" in said:
             kind = Mistake if said["mistake"] else Untrained
             raise kind(f"{assignment.job.config} could not be trained: {said['lost']}.")

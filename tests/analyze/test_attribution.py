@@ -174,8 +174,8 @@ def test_a_pair_is_held_against_the_product_of_its_parts() -> None:
         (compared(("amp", "workers")), 2.0), (compared(("amp",)), 1.25), (compared(("workers",)), 1.0),
         (compared(("amp", "chunk_cache")), 2.0),  # chunk_cache was not measured alone
     )  # fmt: skip
-    (pair,) = interactions(found.values())
-    assert (pair.first, pair.second) == ("amp", "workers")
-    assert pair.gain.ratio == pytest.approx(1.6)
+    ((first, second, beyond),) = interactions(found.values())
+    assert (first, second) == ("amp", "workers")
+    assert beyond.ratio == pytest.approx(1.6)
     widths = [gain(one.row.estimate).half_width for one in found.values() if one.row.estimate][:3]
-    assert pair.gain.half_width == pytest.approx(sum(widths))
+    assert beyond.half_width == pytest.approx(sum(widths))

@@ -249,6 +249,17 @@ def test_what_is_not_sure_is_not_said_to_pay() -> None:
     assert told(1.0, 0.02, 0.02).startswith("pays at all step times that were measured, for sure above ")
 
 
+def test_a_sweep_over_another_reference_has_a_figure_of_its_own() -> None:
+    config = Configuration(workload="imagenet", size="quick", batch=16)
+    held = (curve(spaced(0.002, 2.0, 3)),)
+    references = config, replace(config, options=(Option(name="workers", level=1),))
+    found = figures_of([Sweep(reference=one, host="a host, 2 cores", curves=held) for one in references], {})
+    usual, other = found
+    assert usual == "sweep-imagenet.svg"
+    assert re.fullmatch(r"sweep-imagenet-over-workers-1-[0-9a-f]{8}\.svg", other)
+    assert ["speedup over workers=1 against" in svg for svg in found.values()] == [False, True]
+
+
 def test_tables_sentences_and_figures_say_emulated() -> None:
     config = Configuration(workload="imagenet", size="quick", batch=16)
     other = curve(spaced(0.002, 2.0, 6), gain=1.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from harness.analyze.verdict import Verdict
 from harness.catalogue import read_catalogue
 from harness.cli.sharing import read_publication
 from harness.report.gallery import gallery
@@ -108,6 +109,32 @@ def test_two_machines_stand_side_by_side(opened: Callable[[], Page]) -> None:
     assert "3.00x" in row
     assert "2.00x [1.9" in row
     assert "more there" in row
+
+
+def test_other_stacks_of_a_name_make_no_pair_and_a_disturbed_machine_tells_no_difference(visit: Visitor) -> None:
+    workers = Made(treatment=("workers",), ratio=1.5)
+    everything = Made(treatment=("amp", "workers"), ratio=2.0, label="all")
+    other = replace(everything, treatment=("amp", "pin_memory", "workers"))
+    calm, run = kept(workers, everything), kept(replace(workers, ratio=3.0), other)
+    tables = tuple(
+        replace(
+            table,
+            rows=tuple(
+                replace(row, result=replace(row.estimate, verdict=Verdict.DISTURBED)) if row.estimate else row
+                for row in table.rows
+            ),
+        )
+        for table in run.matrix.tables
+    )
+    disturbed = replace(run, matrix=replace(run.matrix, tables=tables))
+    places = [replace(placed(one), name=name) for one, name in ((calm, "first"), (disturbed, "second"))]
+    page = visit(gallery(Publication(places=tuple(places)), read_catalogue().optimizations, "0")).page
+    page.locator(".filters [name=machine]").select_option("first")
+    page.locator(".filters [name=beside]").select_option("second")
+    expect(page.locator(".gallery tbody tr")).to_have_count(1)
+    row = page.locator(".gallery tbody tr").inner_text()
+    assert "2.00x [1.9" in row
+    assert "undecided" in row
 
 
 def test_a_link_to_a_row_shows_it_whatever_the_filters_hide(visit: Visitor) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.cli.sharing import PAGES_INDEX, document, documented, finished, pages_of, stale
 from harness.core.mistake import Mistake
-from harness.report.optimization_pages import PAGE_MARK
+from harness.report.optimization_pages import PAGE_MARK, PLACE
 from harness.store import Journal, create, finish
 from tests.analyze.synthetic import comparison, plan, records
 from tests.test_store import RUN_FACTS
@@ -57,7 +57,7 @@ def test_pages_are_written_and_stay_the_same(place: Path, capsys: pytest.Capture
 
 def test_a_check_names_the_first_page_that_is_stale(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document(Path("results"), place, check=False)
-    (place / "workers.md").write_text("Something else.")
+    (place / "workers.md").write_text(f"{PAGE_MARK}\nSomething else.")
     (place / "batched_fetch.md").unlink()
     (place / "gone.md").write_text(f"{PAGE_MARK}\n")
     capsys.readouterr()
@@ -90,6 +90,14 @@ def test_a_new_run_makes_pages_stale_but_not_one_that_is_unfinished_or_rehearsed
 def test_a_folder_that_cannot_be_written_is_a_mistake(place: Path) -> None:
     with pytest.raises(Mistake, match=r"Cannot write to .*; choose another folder with --output\."):
         document(Path("results"), place / "notes.md", check=False)
+
+
+def test_a_page_of_somebody_elses_stays_and_nothing_is_written(place: Path) -> None:
+    Path(PLACE).write_text("By hand.")
+    with pytest.raises(Mistake, match=rf"{PLACE} was not written by \./speedmatrix document.*; rename or move"):
+        document(Path("results"), place, check=False)
+    assert Path(PLACE).read_text() == "By hand."
+    assert [path.name for path in place.iterdir()] == ["notes.md"]
 
 
 def test_the_prose_of_every_page_is_sound_markdown() -> None:

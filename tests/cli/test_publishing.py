@@ -74,7 +74,7 @@ def test_a_check_names_the_first_file_that_is_stale(results: Path, capsys: pytes
     publish(results, check=False)
     figures = Path(f"results/{MACHINE}/figures")
     next(figures.glob("heat-map-*.svg")).unlink()
-    Path(f"results/{MACHINE}/leak.md").write_bytes(b"By \xff hand.")
+    Path(f"results/{MACHINE}/leak.md").write_bytes(f"{MARK}\n".encode() + b"By \xff hand.")
     (figures / "gone.svg").write_text(f"{MARK}\n<svg/>")
     (figures / "theirs.svg").write_text("<svg/>")
     Path("results/notes.md").write_text("By hand.")
@@ -133,6 +133,16 @@ def test_a_folder_that_cannot_be_written_is_a_mistake(results: Path) -> None:
     Path(f"results/{MACHINE}/figures").write_text("in the way")
     with pytest.raises(Mistake, match=r"Cannot write to results .*; make it writable or name another folder"):
         publish(results, check=False)
+
+
+def test_a_page_of_somebody_elses_stays_and_nothing_is_written(results: Path) -> None:
+    kept(results)
+    Path("results/README.md").write_text("By hand.")
+    with pytest.raises(Mistake, match=r"results/README\.md was not written by \./speedmatrix publish.*; rename or"):
+        publish(results, check=False)
+    assert Path("results/README.md").read_text() == "By hand."
+    assert not Path("results/gallery.html").exists()
+    assert not Path(f"results/{MACHINE}/README.md").exists()
 
 
 @pytest.mark.thorough

@@ -27,10 +27,11 @@ from harness.exchange.bundle import Contribution, Parcel, read, unpacked
 from harness.exchange.placing import Cleaner, Origin, place
 from harness.exchange.validation import FASTEST, LONGEST_S, SHORTEST_S, SLOWEST, Unfit, check_records
 from harness.report.figures import interval_plot
-from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.matrix import matrix_to_json
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
 from tests.analyze.synthetic import arm, comparison, plan, ready, window
 from tests.exchange.made import GOOD, GOOD_RUN, RAW_LINES, RAW_RUN, changed_run, line_data, run_data
+from tests.report.whole import matrix_to_markdown, matrix_to_terminal
 
 MEASURED_VALUE = (Metric.THROUGHPUT, Metric.DEVICE_SHARE, Metric.HOST_MEMORY, Metric.DEVICE_MEMORY, Metric.START_UP)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -12,7 +12,7 @@ from harness.analyze.matrix import build_matrix
 from harness.core.records import Lost
 from harness.exchange import bundle as manifest
 from harness.exchange.bundle import packed, read, unpacked
-from harness.report.matrix import matrix_to_markdown
+from tests.report.whole import matrix_to_markdown
 
 HERE = Path(__file__).parent
 RUNS = sorted(HERE.glob("schema-*"))

@@ -16,8 +16,9 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.measure.devices import effective_backend
-from harness.measure.residents import Residents, Unsettled
+from harness.measure.residents import Residents
 from harness.measure.session import Task
+from harness.measure.warm_up import Unsettled
 from harness.run.processes import SUSPENDED, state_of
 from tests.measure.settings import put_back
 from tests.measure.tasks import task_of

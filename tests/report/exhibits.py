@@ -8,13 +8,15 @@ import numpy as np
 from harness.analyze.collection import StoredRun
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
+from harness.analyze.verdict import Verdict
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.environment import Environment
-from harness.core.optimization import Numerics, Optimization, Promise, Stage
+from harness.core.optimization import Numerics, Optimization, Promise, Stage, Timing
 from harness.core.plan import Block, NoResult, Plan
 from harness.core.records import Lost, Record
 from harness.report.html import Exhibit, Shown
 from tests.analyze.synthetic import ENVIRONMENT, STARTS, Noise, arm, comparison, plan, ready, records, window
+from tests.report.collected import composed
 
 NAME, BEGAN, COMMAND = "20261121T100000-0a1b2c3d", "2026-11-21T10:00:00+00:00", "speedmatrix run leak --seed 7"
 RATIOS = {"workers": 3.21, "amp": 0.94, "chunk_cache": 1.0, "pin_memory": 1.3, "augment": 40.0}
@@ -50,6 +52,18 @@ def exhibit(
         matrix=build_matrix(the_plan, found, environment),
     )
     return Exhibit(kept=kept, evidence=tuple(gather(the_plan, found)), commands=commands or {})
+
+
+def composing(*, whole: bool = False) -> Exhibit:
+    """A run that timed the loader of one option alone, which comes to 1.7x of training steps, and steps of another.
+
+    Those of the first one too, if they shall be timed whole.
+    """
+    compared = [comparison("workers", timing=Timing.LOADER), comparison("amp"), comparison("workers")]
+    found = [*records(0, 9.0, timing=Timing.LOADER, **STARTS["workers"]), *records(1, 0.9, **STARTS["amp"])]
+    told = [*found, *records(2, 1.6, **STARTS["workers"])] if whole else found
+    made = exhibit(plan(*(compared if whole else compared[:2])), told)
+    return replace(made, kept=composed(made.kept, Verdict.UNDECIDED))
 
 
 def five() -> Plan:

@@ -15,12 +15,13 @@ from harness.core.plan import Plan
 from harness.core.records import Fault, Lost, Record
 from harness.report.batches import outcome
 from harness.report.html import Shown, to_html
-from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.matrix import matrix_to_json
 from harness.report.overview import overview
 from harness.report.published_pages import workload_page
 from tests.analyze.synthetic import KNOWN, arm, comparison, config, matrix, plan, ready, records
 from tests.report.collected import Made, kept, placed
 from tests.report.exhibits import exhibit
+from tests.report.whole import matrix_to_markdown, matrix_to_terminal
 
 ADDING = Promise(numerics=Numerics.DIFFERENT, proof=("micro_batches",), pointless_where={})
 

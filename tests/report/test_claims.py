@@ -133,7 +133,11 @@ def test_promises_are_summed_up_over_machines_by_the_finding_that_decides_most()
     assert "| three |" not in second  # which another machine did not test
     assert "| one |" in second
     assert "## On any machine" in page
-    assert "## On any machine" not in to_markdown(claims_parts(found[:1]))
+    assert "\n\nBy machine: [a](#a) · [b](#b).\n\n## a\n" in page
+    assert "By machine: a · b." in to_terminal(claims_parts(found), width=100)
+    alone = to_markdown(claims_parts(found[:1]))
+    assert "## On any machine" not in alone
+    assert "By machine" not in alone
     assert "none tested yet" in summary([Account(machine="a", runs=(), findings=(here[0],))])
 
 

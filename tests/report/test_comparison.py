@@ -112,6 +112,20 @@ def test_a_moved_stage_and_settings_stand_beside_a_difference_and_are_not_called
     assert "so that there remains when it was measured: workers (B)" in again
 
 
+def test_a_stage_that_is_not_known_is_not_called_the_same() -> None:
+    ours, theirs = told(SMALL, {"workers": 1.5}), told(LARGE, {"workers": 3.0})
+    tables = tuple(
+        replace(one, profile=replace(one.profile, bottleneck=None) if one.profile else None)
+        for one in theirs.matrix.tables
+    )
+    text = " ".join(shown(of(ours, replace(theirs, matrix=replace(theirs.matrix, tables=tables)))).split())
+    assert "The same stage" not in text
+    assert (
+        "Its stage is not known, and its settings are those on A; there also differ cores, torch, when it was "
+        "measured: workers (B)" in text
+    )
+
+
 def test_costs_and_shares_stand_where_they_are_known_and_words_where_not() -> None:
     runs = told(SMALL, {"workers": 1.5}), told(H200, {"workers": 1.5})
     text = " ".join(shown(of(*runs, prices=EUROS)).split())

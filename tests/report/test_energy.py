@@ -12,7 +12,7 @@ from harness.core.records import Record, Window
 from harness.report import matrix as sentences
 from harness.report.advice import full
 from harness.report.html import to_html
-from harness.report.matrix import View, matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.matrix import View, matrix_to_json
 from harness.report.published_pages import workload_page
 from harness.report.words import energy, frequency
 from tests.analyze.advised import Made as AdvisedMade
@@ -21,6 +21,7 @@ from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, recor
 from tests.analyze.test_pool import half, spending
 from tests.report.collected import Made, kept, placed
 from tests.report.exhibits import exhibit, shown
+from tests.report.whole import matrix_to_markdown, matrix_to_terminal
 
 PLAN = plan(comparison("workers"))
 SAID = r"2 J a sample instead of 4 J: 2\.00x \[1\.\d\d, 2\.\d\d\] as many samples a joule"

@@ -13,9 +13,10 @@ from harness.core.plan import Request
 from harness.plan.planning import planned
 from harness.report.document import to_markdown
 from harness.report.epochs import epoch_parts, epochs
-from harness.report.matrix import matrix_to_json, matrix_to_markdown
+from harness.report.matrix import matrix_to_json
 from harness.report.overview import overview
 from tests.analyze.synthetic import ENVIRONMENT, Noise, config, matrix, plan, records
+from tests.report.whole import matrix_to_markdown
 
 
 def measured(ratio: float, epoch: int | None = 64_000) -> Matrix:

@@ -3,23 +3,27 @@
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from harness.analyze.collection import StoredRun
+from harness.analyze.verdict import Verdict
 from harness.catalogue import read_catalogue
+from harness.core.optimization import Timing
 from harness.report.figures import MARK
 from harness.report.gallery import COLUMNS, gallery, rows
 from harness.report.published import Place, Publication
-from tests.report.collected import ANOTHER, Made, kept, placed
+from tests.report.collected import ANOTHER, Made, composed, kept, placed
 from tests.report.test_html import EVIL
+from tests.report.test_published import shared
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)
 FORMER = Made(treatment=("amp", "tuned_malloc"), ratio=1.3, reference=("tuned_malloc",), label="amp")
 
 
-def shown(*places: Place) -> list[dict[str, object]]:
+def shown(*places: Place) -> list[dict[str, Any]]:
     return list(rows(Publication(places=places), read_catalogue().optimizations))
 
 
@@ -40,6 +44,29 @@ def test_the_key_of_a_question_stays_and_differs_from_all_others() -> None:
     keys = {row["optimization"]: row["key"] for row in after if row["against"] == "baseline"}
     assert {row["optimization"]: row["key"] for row in before} == keys
     assert len({row["key"] for row in after}) == 3
+
+
+def test_a_composed_ratio_is_of_training_steps_and_arms_that_load_alone_tell_no_memory() -> None:
+    loads = Made(treatment=("pin_memory",), ratio=9.0, timing=Timing.LOADER)
+    found = {row["optimization"]: row for row in shown(placed(composed(kept(WORKERS, loads), Verdict.UNDECIDED)))}
+    part, whole = found["pin_memory"], found["workers"]
+    assert (part["timed"], part["verdict"], part["ratio"]) == ("training steps, composed", "undecided", [1.7, 1.5, 1.9])
+    assert part["part"] == pytest.approx([9.0, 8.88, 9.12], abs=0.05)
+    assert (part["memory"], part["memory_kind"]) == (None, "")
+    assert (whole["timed"], whole["part"], whole["memory_kind"]) == ("training steps", None, "host peak")
+    assert whole["memory"] > 432_000_000
+
+
+def test_two_machines_answer_a_question_with_the_same_options_in_the_same_way_alone() -> None:
+    def question(run: StoredRun) -> object:
+        (row,) = shown(placed(run))
+        return row["question"]
+
+    usual, loads = question(kept(WORKERS)), kept(replace(WORKERS, timing=Timing.LOADER))
+    assert question(kept(replace(WORKERS, ratio=2.0), environment=ANOTHER)) == usual
+    other = replace(WORKERS, treatment=("amp", "workers"), label="workers")
+    unlike = [kept(other), shared(kept(WORKERS)), loads, composed(loads)]
+    assert len({usual, *map(question, unlike)}) == 5
 
 
 def asides(*runs: StoredRun) -> list[tuple[str, int]]:

@@ -12,11 +12,12 @@ import pytest
 
 from harness.analyze.matrix import build_matrix
 from harness.core.plan import NoResult
+from harness.core.records import Window
 from harness.report import words
 from harness.report.html import embedded, to_html
 from tests.analyze.advised import coarse
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
-from tests.report.exhibits import COMMAND, exhibit, five, five_told, hostile, shown, two_machines
+from tests.report.exhibits import COMMAND, composing, exhibit, five, five_told, hostile, shown, two_machines
 
 EVIL = (
     "<script>alert(1)</script>",
@@ -70,6 +71,30 @@ def test_every_ratio_and_every_hole_stands_in_it_in_words() -> None:
     assert all(row.absence.words in text for row in one.kept.matrix.rows if row.absence)
     assert "needs a C++ compiler (g++)" in text
     assert "5 of 8 comparisons have a ratio" in text
+
+
+def test_a_composed_ratio_stands_first_with_its_part_beside_it() -> None:
+    page = to_html(shown(composing()))
+    head, *rows = page.split("<tbody ")
+    row = next(one for one in rows if "~1.70x" in one)
+    assert '<span class="head">part alone</span>' in head
+    assert 'data-timed="training steps, composed"' in row
+    assert 'data-verdict="undecided"' in row
+    assert 'class="speedup" data-key="1.7"' in row
+    assert re.search(r'class="c-part" data-key="[89]\.\d+">loader [89]\.\d\dx \[', row)
+    assert 'c-memory" data-key="0">-<' in row, "its arms only load"
+    assert "of a part that takes 50 % of the reference" in row
+    whole = to_html(shown())
+    assert "part alone" not in whole.partition("<main>")[2]
+    assert "412 MiB <small>host peak</small>" in whole
+
+
+def test_rows_without_a_memory_figure_are_sorted_as_nothing() -> None:
+    told = [
+        replace(one, host_bytes=None, host_peak_bytes=None) if isinstance(one, Window) else one for one in five_told()
+    ]
+    page = to_html(shown(exhibit(five(), told)))
+    assert page.count('c-memory" data-key="0">-<') == 5
 
 
 def test_the_first_screen_says_what_every_number_depends_on() -> None:

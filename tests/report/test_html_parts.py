@@ -8,12 +8,13 @@ import pytest
 from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Configuration
+from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report import html
 from harness.report.html import Axis, axis, gaps, lines, rounded, series, stage
 from tests.analyze.machines import by_somebody_else
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
-from tests.report.exhibits import KNOWN, NO_RESULTS, exhibit, five, five_told, shown, two_machines
+from tests.report.exhibits import KNOWN, NO_RESULTS, composing, exhibit, five, five_told, shown, two_machines
 
 
 def estimate(ratio: float, low: float, high: float) -> Estimate:
@@ -26,6 +27,23 @@ def test_a_line_for_each_ratio_in_the_matrixs_order() -> None:
     assert [line.key for line in found] == ["r1", "r2", "r3", "r4", "r5"]
     assert all(line.evidence.comparison == line.entry.row.comparison for line in found)
     assert not any(line.older for line in found)
+
+
+def test_no_part_stands_beside_the_whole_steps_of_the_same_option() -> None:
+    for collected in (False, True):
+        part = shown(composing(), collected=collected)
+        assert {one.entry.row.comparison.timing for one in lines(part)} == {Timing.LOADER, Timing.STEP}
+        whole = shown(composing(whole=True), collected=collected)
+        assert {one.entry.row.comparison.timing for one in lines(whole)} == {Timing.STEP}
+        assert html.counts(whole, lines(whole)).startswith("2 comparisons" if collected else "2 of 2 comparisons")
+
+
+def test_verdicts_choices_and_the_axis_are_of_what_a_part_comes_to() -> None:
+    found = lines(shown(composing()))
+    assert dict(html.verdicts(found)) == {Verdict.UNDECIDED: 1, Verdict.SLOWER: 1}
+    chosen = {name: values for name, _, values in html.choices(found)}
+    assert chosen["timed"] == ("training steps", "training steps, composed")
+    assert axis(one.shown for one in found).last == 1
 
 
 def test_a_comparison_that_was_made_twice_keeps_its_own_records() -> None:

@@ -9,8 +9,8 @@ from harness.core.plan import NoResult
 from harness.core.protocol import STANDARD
 from harness.core.records import Window
 from harness.report.document import escaped
-from harness.report.matrix import matrix_to_markdown
 from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, records, story
+from tests.report.whole import matrix_to_markdown
 
 COMMAND = "./speedmatrix measure leak --seed 7"
 

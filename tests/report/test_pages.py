@@ -232,6 +232,11 @@ def test_foreign_words_cannot_break_a_table() -> None:
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("| x")}) == 1
 
 
+def test_a_strangers_workload_cannot_break_the_table_of_answers() -> None:
+    text = page(about(measured(row(2.0))), [(place(row(2.0, workload="x|<b>\n# y")), "h200")])
+    assert r"| machine | x\|\<b\> \# y |" in text
+
+
 def test_no_page_has_two_empty_lines_in_a_row() -> None:
     claims = (claim("workers=2"), claim("workers=2+pin_memory", name="a-pair"))
     for found in (

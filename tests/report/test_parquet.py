@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from harness.analyze.collection import StoredRun
+from harness.analyze.composition import Arrival, Composed
 from harness.analyze.matrix import build_matrix
+from harness.analyze.verdict import Verdict
 from harness.core.plan import NoResult, Plan
 from harness.core.records import Lost, Ready, Record, Window
 from harness.exchange import parquet as rows
@@ -100,6 +102,24 @@ def test_a_ratio_is_that_of_the_matrix() -> None:
     assert found["treatment_input_wait"] == row.treatment.phases.input_wait == pytest.approx(0.8)
     assert (found["treatment"], found["reference"], found["reference_name"]) == ("workers", "", "baseline")
     assert (found["outcome"], found["words"]) == (None, None)
+
+
+def test_what_a_ratio_of_a_part_comes_to_on_steps_stands_beside_it() -> None:
+    run = exported()
+    came_to = Composed(ratio=1.2, low=1.1, high=1.3, verdict=Verdict.FASTER, share=0.5, arrives=Arrival())
+    tables = tuple(
+        replace(table, rows=tuple(replace(one, on_steps=came_to) if one.estimate else one for one in table.rows))
+        for table in run.kept.matrix.tables
+    )
+    composed = replace(run, kept=replace(run.kept, matrix=replace(run.kept.matrix, tables=tables)))
+    names = "steps_ratio", "steps_low", "steps_high", "steps_verdict", "shared"
+    seen = [
+        [one[name] for name in names]
+        for found in (read(composed), FOUND)
+        for one in found["ratios"].to_pylist()
+        if one["label"] == "workers"
+    ]
+    assert seen == [[1.2, 1.1, 1.3, "faster", False], [None, None, None, None, False]]
 
 
 def test_what_has_no_ratio_has_words() -> None:

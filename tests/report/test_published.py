@@ -10,7 +10,6 @@ import pytest
 
 from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.analyze.collection import StoredRun
-from harness.analyze.composition import Arrival, Composed
 from harness.analyze.estimate import Estimate
 from harness.analyze.sweep import KnownTime
 from harness.analyze.verdict import Verdict
@@ -25,7 +24,7 @@ from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_pages import LONGEST_NAME, machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import ENVIRONMENT, config
-from tests.report.collected import ANOTHER, Made, kept, placed
+from tests.report.collected import ANOTHER, Made, composed, kept, placed
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)
@@ -265,6 +264,38 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     assert at_a_glance(EVERYTHING, left).split(" | ")[2].startswith("1.60x ")
 
 
+OVER = Made(treatment=("amp", "pin_memory", "workers"), ratio=1.6, reference=("amp", "workers"), label="all")
+UNLIKE = "without `chunk_cache` and with `pin_memory`"
+
+
+def test_a_ratio_over_the_real_system_says_in_what_its_stack_differed() -> None:
+    assert at_a_glance(EVERYTHING, OVER).split(" | ")[2].endswith(f"], {UNLIKE}")
+    alike = replace(OVER, treatment=EVERYTHING.treatment)
+    assert at_a_glance(EVERYTHING, alike).split(" | ")[2].endswith("]")
+    assert f"], {UNLIKE}." in leak(EVERYTHING, OVER)
+    assert f"], {UNLIKE} |" in machine_page(placed(kept(EVERYTHING, OVER))).text
+    elsewhere = fastest(kept(EVERYTHING, day=3), kept(alike, day=2, environment=ANOTHER)).replace("\xa0", " ")
+    assert "], in another environment | one |" in elsewhere
+
+
+def test_in_what_all_stacks_beside_emulated_devices_differ_is_said_once() -> None:
+    made = [replace(one, workload=name) for name in ("leak", "spoof") for one in (EVERYTHING, OVER)]
+    (first, *_) = fastest(kept(*made, environment=emulated("a100"))).split("<details>")
+    assert f"Over the real system's settings, stacks are {UNLIKE}." in first
+    assert first.count(UNLIKE) == 1
+    real = fastest(kept(*made)).split("<details>")[0]
+    assert real.count(f"], {UNLIKE} |") == 2
+
+
+def test_arms_that_load_alone_tell_no_memory_of_an_option() -> None:
+    loads = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
+    page = workload_page(placed(composed(kept(WORKERS, loads))), "leak", has_claims=True).text
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    assert "| ~1.70x" in rows["augment"]
+    assert " | - | [2026" in rows["augment"]
+    assert "MiB (host peak) | [2026" in rows["workers"]
+
+
 def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_table() -> None:
     former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), label="amp")
     index = index_page(publication(placed(kept(former))), None).text
@@ -346,6 +377,14 @@ def test_holes_have_words_and_are_folded() -> None:
     assert "Without a ratio: 3 comparisons" in folded
     assert "| needs a CUDA device | pin\\_memory, tf32 |" in folded
     assert "| not measured yet: run the same command again to continue | amp |" in folded
+
+
+def test_much_that_nobody_came_to_is_counted_and_not_named() -> None:
+    options = ("amp", "augment", "chunk_cache", "pin_memory", "workers")
+    names = (one for size in (2, 3) for one in itertools.combinations(options, size))
+    untold = [Made(treatment=one, ratio=None) for one in names]
+    told = "20 comparisons (`./speedmatrix plan leak` lists what a run measures)"
+    assert f"| not measured yet: run the same command again to continue | {told} |" in leak(WORKERS, *untold)
 
 
 def test_a_long_reference_gets_a_short_name_and_is_spelt_out_once() -> None:
@@ -604,6 +643,14 @@ def test_foreign_text_is_shown_and_never_obeyed() -> None:
             assert re.fullmatch(r"figures/[A-Za-z0-9_.-]+\.svg", picture.path)
 
 
+def test_a_strangers_workload_is_escaped_beside_what_slows_its_stack() -> None:
+    made = [replace(one, workload=EVIL) for one in (WORKERS, replace(AMP, ratio=0.8), EVERYTHING)]
+    text = fastest(kept(*made))
+    assert ": `amp` 0.80x" in text
+    assert "<b" not in text.replace("\\<", "")
+    assert "\n# y" not in text
+
+
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "", "README", "readme", "x" * 99, "ö", ".hidden", "a b"])
 def test_no_foreign_name_leaves_its_folder_or_takes_the_index(name: str) -> None:
     found = file_name(name)
@@ -628,15 +675,8 @@ def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
 
 def test_the_heat_map_shows_what_a_part_comes_to_where_whole_steps_were_not_timed() -> None:
     loads = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
-    run = kept(WORKERS, loads, replace(loads, treatment=("workers",)))
-    came_to = Composed(ratio=1.7, low=1.5, high=1.9, verdict=Verdict.FASTER, share=0.5, arrives=Arrival())
-    tables = tuple(
-        replace(table, rows=tuple(replace(row, on_steps=came_to) for row in table.rows))
-        if table.timing is Timing.LOADER
-        else table
-        for table in run.matrix.tables
-    )
-    (setting,) = placed(replace(run, matrix=replace(run.matrix, tables=tables))).settings
+    run = composed(kept(WORKERS, loads, replace(loads, treatment=("workers",))))
+    (setting,) = placed(run).settings
     picture = heat_map_picture(setting)
     assert picture is not None
     shown = re.findall(r">([^<>]+)</text>", picture.svg)

@@ -11,13 +11,14 @@ from harness.analyze.matrix import Matrix
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.report.document import to_markdown
-from harness.report.matrix import matrix_to_json, matrix_to_markdown
+from harness.report.matrix import matrix_to_json
 from harness.report.overview import overview
 from harness.report.published_pages import workload_page
 from harness.report.published_parts import heat_map_picture
 from harness.report.scaling import scaling_parts
 from tests.analyze.synthetic import KNOWN, config, matrix, plan, records
 from tests.report.collected import kept, placed
+from tests.report.whole import matrix_to_markdown
 
 RANKS = Promise(numerics=Numerics.DIFFERENT, proof=("ranks",), pointless_where={})
 OF_RANKS = dict.fromkeys(("ranks", "batch_scale", "gradient_accumulation", "gradients_not_reduced"), RANKS)

@@ -6,8 +6,9 @@ from rich.console import Console
 
 from harness.core.plan import NoResult
 from harness.report.document import show
-from harness.report.matrix import cause, matrix_parts, matrix_to_terminal
+from harness.report.matrix import cause, matrix_parts
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
+from tests.report.whole import matrix_to_terminal
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

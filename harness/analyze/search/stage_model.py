@@ -294,11 +294,6 @@ class Fitted:
         away = solve_triangular(self.root, generator.standard_normal(len(self.point)))
         return replace(self, point=self.point + away)
 
-    def stage_seconds(self, arrangement: Arrangement) -> Mapping[Stage, float]:
-        """Seconds that each stage of a stack takes for a sample."""
-        found = stage_logs(self.frame, self.point, configs(self.frame, (arrangement,)))
-        return dict(zip(STAGES, np.exp(found[0]).tolist(), strict=True))
-
 
 def upper_bounds(model: Fitted, arrangement: Arrangement) -> Mapping[Stage, float]:
     """By how much a stack would be faster if a stage took no time, stage by stage, as the model has it."""

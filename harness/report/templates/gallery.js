@@ -4,7 +4,8 @@ const all = rows.map((values) => Object.fromEntries(columns.map((name, place) =>
 const filters = document.querySelector(".filters");
 const table = document.querySelector(".gallery");
 const CHOICES = ["machine", "workload", "timed", "stage", "verdict"];
-const SAME = ["optimization", "workload", "size", "batch", "against", "timed"]; // one question on two machines
+const SAME = ["optimization", "workload", "size", "batch", "against", "timed"]; // alike in rows of one question
+const MARGIN = 1.01; // by which a quotient must leave 1 behind
 const FIRST = 200; // rows that are drawn at once
 let everything = false;
 
@@ -20,8 +21,8 @@ function words([ratio, low, high]) {
   return `${number(ratio)}x [${number(low)}, ${high === null ? "∞" : number(high)}]`;
 }
 
-function bytes(count) {
-  return count === null ? "-" : `${(count / 2 ** 20).toFixed(0)} MiB`;
+function memory(row) {
+  return row.memory === null ? "-" : `${(row.memory / 2 ** 20).toFixed(0)} MiB (${row.memory_kind})`;
 }
 
 /** An interval on a logarithmic axis from a quarter to sixteen times. */
@@ -52,19 +53,23 @@ const ONE = {
   "speedup, 95 %": (row) => [row.part ? made("abbr", { title: `its part alone: ${words(row.part)}` }, "~") : "", words(row.ratio), drawn(row.ratio, row.verdict)],
   verdict,
   quality: (row) => row.quality || "-",
-  "peak memory": (row) => bytes(row.memory),
+  memory,
   run: (row) => made("a", { href: row.run, title: row.notes || "the run's folder" }, row.day),
 };
 
 /** How one machine's ratio stands to another's: their quotient, with both intervals' widths added in squares. */
 function quotient(one, other) {
   const ratio = other[0] / one[0];
-  const half = Math.hypot(...[one, other].map(([middle, , high]) => Math.log((high ?? Infinity) / middle)));
+  const width = ([middle, low, high]) => Math.log(Math.max((high ?? Infinity) / middle, middle / low));
+  const half = Math.hypot(width(one), width(other));
   return [ratio, ratio / Math.exp(half), Number.isFinite(half) ? ratio * Math.exp(half) : null];
 }
 
-function apart([, low, high]) {
-  return low > 1 ? "more there" : high !== null && high < 1 ? "less there" : "no difference shown";
+/** Nothing is said of a machine that was too disturbed for a verdict. */
+function apart(one, other) {
+  if (one.verdict === "disturbed" || other.verdict === "disturbed") return "undecided";
+  const [, low, high] = quotient(one.ratio, other.ratio);
+  return low > MARGIN ? "more there" : high !== null && high < 1 / MARGIN ? "less there" : "no difference shown";
 }
 
 function pairColumns(machine, beside) {
@@ -76,7 +81,7 @@ function pairColumns(machine, beside) {
     [machine]: ({ one }) => [words(one.ratio), drawn(one.ratio, one.verdict)],
     [beside]: ({ other }) => [words(other.ratio), drawn(other.ratio, other.verdict)],
     "second over first": ({ one, other }) => words(quotient(one.ratio, other.ratio)),
-    difference: ({ one, other }) => apart(quotient(one.ratio, other.ratio)),
+    difference: ({ one, other }) => apart(one, other),
   };
 }
 
@@ -98,9 +103,8 @@ function asked() {
     found = found.toSorted((one, other) => (key(one) < key(other) ? -1 : Number(key(one) > key(other))));
   }
   if (!machine || !beside || machine === beside) return { shown: ONE, found };
-  const question = (row) => JSON.stringify(SAME.map((name) => row[name]));
-  const others = new Map(all.filter((row) => row.machine === beside && (!row.aside || wanted.has("aside"))).reverse().map((row) => [question(row), row]));
-  const pairs = found.map((one) => ({ one, other: others.get(question(one)) })).filter((pair) => pair.other);
+  const others = new Map(all.filter((row) => row.machine === beside && (!row.aside || wanted.has("aside"))).reverse().map((row) => [row.question, row]));
+  const pairs = found.map((one) => ({ one, other: others.get(one.question) })).filter((pair) => pair.other);
   return { shown: pairColumns(machine, beside), found: pairs };
 }
 
@@ -129,7 +133,7 @@ function csv(values) {
   return `${safe.join(",")}\r\n`;
 }
 
-const PLAIN = ["optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict", "quality", "memory"];
+const PLAIN = ["optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict", "quality", "memory", "memory_kind"];
 
 function taken() {
   const { found } = asked();
