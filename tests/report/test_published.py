@@ -288,11 +288,11 @@ def test_in_what_all_stacks_beside_emulated_devices_differ_is_said_once() -> Non
 
 
 def test_arms_that_load_alone_tell_no_memory_of_an_option() -> None:
-    loads = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
+    loads = Made(treatment=("chunk_cache",), ratio=9.0, timing=Timing.LOADER)
     page = workload_page(placed(composed(kept(WORKERS, loads))), "leak", has_claims=True).text
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    assert "| ~1.70x" in rows["augment"]
-    assert " | - | [2026" in rows["augment"]
+    assert "| ~1.70x" in rows["chunk_cache"]
+    assert " | - | [2026" in rows["chunk_cache"]
     assert "MiB (host peak) | [2026" in rows["workers"]
 
 

@@ -22,7 +22,7 @@ function words([ratio, low, high]) {
 }
 
 function memory(row) {
-  return row.memory === null ? "-" : `${(row.memory / 2 ** 20).toFixed(0)} MiB (${row.memory_kind})`;
+  return row.memory === null ? "-" : made("span", { title: row.memory_kind }, `${(row.memory / 2 ** 20).toFixed(0)} MiB`);
 }
 
 /** An interval on a logarithmic axis from a quarter to sixteen times. */
