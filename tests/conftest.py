@@ -97,8 +97,8 @@ def lacking(name: str) -> str | None:
     from harness.catalogue import read_catalogue
     from harness.measure.surroundings import unread
 
-    service = read_catalogue().workloads[name].service
-    return unread(name) or (service.missing() if service else None)
+    workload = read_catalogue().workloads[name]
+    return unread(workload) or (workload.service.missing() if workload.service else None)
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +109,7 @@ def written_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
     folders = Folders()
     for name, workload in read_catalogue().workloads.items():
-        if not unread(name):
+        if not unread(workload):
             folder = tmp_path_factory.mktemp(name)
             for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
                 pass

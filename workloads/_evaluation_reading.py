@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -126,7 +125,5 @@ class Reading:
 
 
 def _keep_to(cores: frozenset[int], _worker: int) -> None:
-    """Keeps all threads of a loader worker to these cores; one that was spawned has several already."""
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(ProcessLookupError):  # it ended since the folder was read
-            os.sched_setaffinity(int(thread.name), cores)
+    """Keeps a loader worker to these cores, before it starts threads."""
+    os.sched_setaffinity(0, cores)

@@ -284,7 +284,7 @@ def _chosen(names: tuple[str, ...], size: str) -> list[Workload]:
     for workload in chosen:
         if size not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
-    lacking = {one.name: reason for one in chosen if (reason := unread(one.name))}
+    lacking = {one.name: reason for one in chosen if (reason := unread(one))}
     for name, reason in lacking.items():
         if name in names:
             raise Mistake(f"The data of {name} can be neither written nor read: {reason}.")

@@ -148,9 +148,8 @@ AMPERE = Need(  # bfloat16 and TensorFloat-32: earlier ones only emulate the fir
 FAST_BFLOAT16 = Need(
     missing="needs a GPU of compute capability 8.0 or higher, or a CPU with matrix units for bfloat16",
     met=lambda environment, workload: (
-        AMPERE.met(environment, workload)
-        or (not CUDA.met(environment, workload) and _may_have_matrix_units(environment))
-    ),  # a GPU's host is not asked
+        AMPERE.met(environment, workload) if CUDA.met(environment, workload) else _may_have_matrix_units(environment)
+    ),
 )
 A_DEVICE_EACH = Need(  # an environment tells of one GPU
     missing="needs a CPU with at least two cores; ranks on several GPUs have not been tried",

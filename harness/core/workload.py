@@ -227,7 +227,8 @@ class Workload:
     one_shape: Callable[[Recipe], bool] = never_one_shape
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
-    unread: str | None = None  # why its files can be neither written nor read here, in words with the remedy
+    reader: str | None = None  # the package without which none of its files can be written or read
+    unread: str | None = None  # why they can be neither written nor read here, in words with the remedy
     # Where an option's arms take their code from in place of `path`: other versions of the user's own file.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # of the user's own training, in words with a digest: other code is another plan

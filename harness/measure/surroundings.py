@@ -16,6 +16,7 @@ from harness.core.emulation import file_of, is_emulated, title_of
 from harness.core.environment import DEVICES, MATRIX_UNITS, STEMS, Environment, library_of, round_memory
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
+from harness.core.workload import Workload
 from harness.measure.gpu import Driver, driver_of
 
 # Variables of the process by which libraries compute otherwise, which a shell may have set and nobody thinks of.
@@ -51,8 +52,6 @@ PACKAGES = (
     *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
     *("h5py", "soundfile", "tifffile", "pillow", "simplejpeg", "boto3"),  # what reads the data
 )
-# The one without which no file of a workload can be written or read.
-READERS = {"leak": "h5py", "patches3d": "tifffile", "speaker": "soundfile", "spoof": "soundfile"}
 CPU_FACTS = Path("/proc/cpuinfo")
 # What shows that there is a GPU although NVML answers for none.
 NVIDIA_DRIVER, AMD_DRIVER = Path("/proc/driver/nvidia/version"), Path("/dev/kfd")
@@ -99,13 +98,13 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def unread(workload: str, packages: Iterable[tuple[str, str]] = ()) -> str | None:
+def unread(workload: Workload, packages: Iterable[tuple[str, str]] = ()) -> str | None:
     """Why a workload's files can be neither written nor read here, with the remedy; None where they can.
 
     Some packages are known to be there, whatever is installed. Without torch nothing is measured: whatever is planned
     is meant for another machine.
     """
-    reader, known = READERS.get(workload), dict(packages)
+    reader, known = workload.reader, dict(packages)
     lacking = [one for one in (reader, "torch") if one and one not in known and package_version(one) is None]
     return f"{reader} is not installed; pip install {reader}" if lacking == [reader] else None
 

@@ -253,18 +253,17 @@ def begin(
     settle_backend(task.recipe)
     if task.recipe.blocking_sync:
         task.device.block()
-    began = perf_counter()
+    began, again = perf_counter(), observed and timing is not Timing.EVALUATION  # a score is asked of every replicate
     session = open_session(task)
     build_s = perf_counter() - began
-    again = observed and timing is not Timing.EVALUATION  # whose score is asked of every replicate
     judged = not again or protocol.judged_again
     opening = _opened(session, timing, protocol.loss_steps, judged=judged)
     shown, score = ({}, None) if again else observe(session, opening, timing)
     shown |= shapes_of(session, opening) | uneven(task)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
-    trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    trial.board = board_of(task.device, task.recipe.ranks)
+    step, board = _timed_step(session, opening, timing), board_of(task.device, task.recipe.ranks)
+    trial = Trial(session=session, timing=timing, protocol=protocol, step=step, board=board)
     warm, rates = _warmed(trial, opening, bounds)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files, data_cache) | _delayed(trial)

@@ -44,7 +44,7 @@ from harness.report.document import (
     warning,
 )
 from harness.report.matrix import COMPOSED, TIMED, behind
-from harness.report.words import NOTHING, change, duration, factor, one_line, ratio, share, size, stage
+from harness.report.words import NOTHING, change, duration, one_line, ratio, roughly, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
@@ -532,7 +532,7 @@ def _where_to_begin(found: Bottleneck) -> str:
         return "Neither stage dominates: no perfect fix of one of them gains much."
     if elsewhere > MINOR:
         return "Both stages cost much: it takes work on both."
-    return f"Begin there ({sentences.bound(found)}): the other stage is worth about {factor(elsewhere)}x."
+    return f"Begin there ({sentences.bound(found)}): the other stage is worth {roughly(elsewhere)}."
 
 
 def _waits(profile: Profile) -> bool:

@@ -35,6 +35,7 @@ from harness.report.words import (
     one_line,
     rate,
     ratio,
+    roughly,
     share,
     size,
     stage,
@@ -387,12 +388,12 @@ def _room(times: float, ideal: str) -> str:
     """What a stage's own rate leaves to gain; a short probe may tell less than the whole training reaches."""
     if times < 1:
         return f" in a short probe, so {ideal} would gain hardly anything"
-    return f", so {ideal} would gain about {factor(times, 0 if times >= 10 else 2)}x"
+    return f", so {ideal} would gain {roughly(times)}"
 
 
 def bound(found: Bottleneck) -> str:
     """The stage and what would about be gained if it cost nothing: `input: about 7.4x`."""
-    return f"{', '.join(found.stages)}: about {factor(found.bound)}x"
+    return f"{', '.join(found.stages)}: {roughly(found.bound)}"
 
 
 def facts(found: Mapping[str, Value]) -> str:

@@ -28,7 +28,7 @@ from harness.report.matrix import (
     time_spent,
 )
 from harness.report.scaling import scaling_parts
-from harness.report.words import NOTHING, called, factor, one_line, ratio, shortened
+from harness.report.words import NOTHING, called, one_line, ratio, roughly, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -175,7 +175,7 @@ def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
     yield from tabled(_DO, rows)
     profiles = [(one.workload, one.base.profile) for one in advice.workloads if one.base and one.base.profile]
     begin = [
-        f"{one_line(name)} {' and '.join(profile.bottleneck.stages)} (about {factor(profile.bottleneck.bound)}x)"
+        f"{one_line(name)} {' and '.join(profile.bottleneck.stages)} ({roughly(profile.bottleneck.bound)})"
         for name, profile in profiles
         if profile.bottleneck
     ]

@@ -74,6 +74,11 @@ def factor(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}"
 
 
+def roughly(times: float) -> str:
+    """A factor without an interval: `about 1.83x`, `about 87x`."""
+    return f"about {factor(times, 0 if times >= 10 else 2)}x"
+
+
 def ratio(estimate: Interval | None) -> str:
     """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
     return NOTHING if estimate is None else interval(estimate.ratio, estimate.low, estimate.high)

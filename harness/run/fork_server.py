@@ -208,11 +208,12 @@ def forked(
     with _lock:
         for ended in [one for one, server in _servers.items() if server.closed]:
             del _servers[ended]
-        found = _servers[workload, *key].fork(ARM, channel, log) if (workload, *key) in _servers else None
+        name = workload, *key
+        found = _servers[name].fork(ARM, channel, log) if name in _servers else None
         if found is None:
-            if (workload, *key) in _servers:  # a lost one would never be let go of by its root
-                _servers.pop((workload, *key)).end()
-            _servers[workload, *key] = server = _server(key, environment, workload, log)
+            if name in _servers:  # a lost one would never be let go of by its root
+                _servers.pop(name).end()
+            _servers[name] = server = _server(key, environment, workload, log)
             found = server.fork(ARM, channel, log)
         assert found is not None  # noqa: S101  nobody else knows the new one yet
         if key in _roots:

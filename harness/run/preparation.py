@@ -195,7 +195,7 @@ def prepared(request: Request, command: str = "") -> Prepared:
 def with_readers(catalogue: Catalogue, environment: Environment) -> Catalogue:
     """The catalogue, whose workloads say so where their files can be neither written nor read."""
     ours = (one for one in catalogue.workloads.values() if one.path is None)
-    told = {one.name: replace(one, unread=reason) for one in ours if (reason := unread(one.name, environment.packages))}
+    told = {one.name: replace(one, unread=reason) for one in ours if (reason := unread(one, environment.packages))}
     return replace(catalogue, workloads={**catalogue.workloads, **told})
 
 

@@ -99,12 +99,16 @@ def test_filters_narrow_the_table_and_reset_widens_it(opened: Callable[[], Page]
     assert subjects(page)[-1] == "=1+1"
 
 
-def test_two_machines_stand_side_by_side(opened: Callable[[], Page]) -> None:
-    page = opened()
+def side_by_side(page: Page) -> str:
+    """The only pair of rows of both machines."""
     page.locator(".filters [name=machine]").select_option("first")
     page.locator(".filters [name=beside]").select_option("second")
     expect(page.locator(".gallery tbody tr")).to_have_count(1)
-    row = page.locator(".gallery tbody tr").inner_text()
+    return page.locator(".gallery tbody tr").inner_text()
+
+
+def test_two_machines_stand_side_by_side(opened: Callable[[], Page]) -> None:
+    row = side_by_side(opened())
     assert "1.50x" in row
     assert "3.00x" in row
     assert "2.00x [1.9" in row
@@ -128,11 +132,7 @@ def test_other_stacks_of_a_name_make_no_pair_and_a_disturbed_machine_tells_no_di
     )
     disturbed = replace(run, matrix=replace(run.matrix, tables=tables))
     places = [replace(placed(one), name=name) for one, name in ((calm, "first"), (disturbed, "second"))]
-    page = visit(gallery(Publication(places=tuple(places)), read_catalogue().optimizations, "0")).page
-    page.locator(".filters [name=machine]").select_option("first")
-    page.locator(".filters [name=beside]").select_option("second")
-    expect(page.locator(".gallery tbody tr")).to_have_count(1)
-    row = page.locator(".gallery tbody tr").inner_text()
+    row = side_by_side(visit(gallery(Publication(places=tuple(places)), read_catalogue().optimizations, "0")).page)
     assert "2.00x [1.9" in row
     assert "undecided" in row
 

@@ -336,7 +336,7 @@ def test_a_workload_whose_files_cannot_be_read_costs_no_other_its_campaign(
 ) -> None:
     """Its own phases say why before anything is written; the first look goes on with the others."""
     reason = "soundfile is not installed; pip install soundfile"
-    monkeypatch.setattr(preparation, "unread", lambda name, _: reason if name == "speaker" else None)
+    monkeypatch.setattr(preparation, "unread", lambda one, _: reason if one.name == "speaker" else None)
     asked = replace(both, seed=both.seed + 1)  # plans of the same request are remembered
     phases = phases_of(asked, MINUTES)
     first = next(one for one in phases if one.kind is Kind.FIRST_LOOK)

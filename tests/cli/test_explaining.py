@@ -246,7 +246,7 @@ def test_everything_on_a_gpu_fits_on_a_screen(
 ) -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device; would check that the full stack of a GPU is explained in one screen")
-    if reason := unread(workload):
+    if reason := unread(CATALOGUE.workload(workload)):
         pytest.skip(f"{workload} cannot be built here: {reason}")
     monkeypatch.setenv("COLUMNS", "120")
     show_explanation(f"{workload}:all", "baseline", "brief", "cuda", None, fully=False)

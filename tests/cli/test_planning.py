@@ -82,7 +82,7 @@ def test_a_workload_whose_files_cannot_be_read_is_left_out_with_words(
     design: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     reason = "soundfile is not installed; pip install soundfile"
-    monkeypatch.setattr(preparation, "unread", lambda name, _: reason if name == "speaker" else None)
+    monkeypatch.setattr(preparation, "unread", lambda one, _: reason if one.name == "speaker" else None)
     asked = Request(
         workloads=("leak", "speaker"), size="smoke", device="cpu", environment=ENVIRONMENT, design=design, copies=2
     )

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from harness.catalogue import read_catalogue
 from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
@@ -13,7 +14,6 @@ from harness.measure import surroundings
 from harness.measure.gpu import Driver
 from harness.measure.surroundings import (
     PACKAGES,
-    READERS,
     SETTINGS,
     compiler_for,
     free_bytes,
@@ -182,9 +182,10 @@ def test_processors_of_one_name_are_told_apart_by_their_design(tmp_path: Path, m
 def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"torch": "2.11.0", "h5py": "3.12"}
     monkeypatch.setattr(surroundings, "package_version", there.get)
-    assert set(READERS.values()) <= set(PACKAGES)
-    assert (unread("leak"), unread("imagenet"), unread("no_such_workload")) == (None, None, None)
-    assert unread("speaker") == "soundfile is not installed; pip install soundfile"
-    assert unread("speaker", [("soundfile", "0.13.1")]) is None, "the environment that is planned for has it"
+    workloads = read_catalogue().workloads
+    assert {one.reader for one in workloads.values()} <= {*PACKAGES, None}
+    assert (unread(workloads["leak"]), unread(workloads["imagenet"])) == (None, None)
+    assert unread(workloads["speaker"]) == "soundfile is not installed; pip install soundfile"
+    assert unread(workloads["speaker"], [("soundfile", "0.13.1")]) is None, "the environment that is planned for has it"
     there.clear()
-    assert unread("speaker") is None, "nothing is measured here"
+    assert unread(workloads["speaker"]) is None, "nothing is measured here"

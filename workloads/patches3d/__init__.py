@@ -123,6 +123,7 @@ WORKLOAD = Workload(
     first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),
     original_epochs=32,
     score="Dice of the surface, mean over patches of held-out volumes, more is better",
+    reader="tifffile",
     lesson=Lesson(steps=200, chance=0.21, clear=0.4, better="more"),
     adopt=adopt,
     unstackable=unstackable,

@@ -129,6 +129,7 @@ WORKLOAD = Workload(
     original_epochs=EPOCHS,
     score="equal error rate in percent, less is better",
     # A fresh network tells voices apart already (25 to 33 %): clear is what it cannot.
+    reader="soundfile",
     lesson=Lesson(steps=130, chance=50.0, clear=18.0, better="less", epoch_steps=130, batch=10),
     variants={"ResNetSE34V2": 8_028_492, "ResNetSE152": 76_595_232},
     adopt=adopt,

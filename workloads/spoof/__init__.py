@@ -122,6 +122,7 @@ WORKLOAD = Workload(
     least_samples=2,
     original_epochs=10,
     score="equal error rate in percent over dev clips, less is better",
+    reader="soundfile",
     lesson=Lesson(steps=72, chance=50.0, clear=20.0, better="less", batch=4),
     variants={"se_resnet34": 22_159_555},
     adopt=adopt,
