@@ -4,7 +4,7 @@ python -m benchmarks.advice_afresh measure BUDGET EXAMPLE …   tunes each so lo
 python -m benchmarks.advice_afresh table                      prints the table for docs/own-training.md
 
 An advised configuration is measured again in fresh processes from another seed, by `advise --check`. It holds where the
-second ratio is surely a gain, and no further from the first than both intervals allow.
+second verdict is faster, losses agree again, and the ratio is no further from the first than both intervals allow.
 """
 
 import json

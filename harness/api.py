@@ -33,6 +33,7 @@ from harness.analyze.verdict import Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
+from harness.core.own_file import look_anew
 from harness.core.plan import Block, Plan, Request
 from harness.core.records import Lost, Record
 from harness.report.advice import advice_parts, chapters
@@ -200,6 +201,8 @@ def run(
     Raises Mistake for what cannot be measured here, for too short a budget, and while another process measures.
     """
     place = Place(results=Path(results), data=None if data is None else Path(data), budget=budget, fresh=fresh)
+    if fresh:
+        look_anew()
     return Matrix(measured(requested(request, wanted), place))
 
 
@@ -416,7 +419,10 @@ def measure_into(
 
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
             if position == 0 and ready.code(jobs=True) != code:
-                raise Mistake("The code was changed while it was measured; restore it to continue, or give --fresh.")
+                raise Mistake(
+                    "The code was changed while it was measured, or a file that it reads; restore it to continue, or "
+                    "give --fresh."
+                )
             place = block, replicate, position
             job = _informed(job_of(ready, data, *place), ready, records, place)
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)

@@ -7,8 +7,9 @@ import importlib.resources
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from harness.core.claims import Claim, checked, parsed
 from harness.core.codec import document, entries
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.own_file import Address, OwnFile, files_of, parse_address, read_file
+from harness.core.own_file import Address, OwnFile, called_in, content, files_of, parse_address, read_file
 from harness.core.workload import DescribesWorkload, Workload
 
 ENTRY_POINTS = "speedmatrix.workloads"  # the group under which a package announces workloads of its own
@@ -34,13 +35,9 @@ def read_catalogue(extra_workload: Path | None = None, *, ledger: bool = True) -
 
     Without the ledger it has no claims: an arm has no use for them and starts sooner.
     """
-    workloads: dict[str, Workload] = {}
-    optimizations = dict(_optimizations("harness.optimizations", workload=None))
-    for name in _submodules("workloads"):
-        workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
-        if importlib.util.find_spec(f"workloads.{name}.optimizations"):
-            _add(optimizations, _optimizations(f"workloads.{name}.optimizations", workload=name))
-    claims = checked(_ledger(), workloads, optimizations) if ledger else ()  # of the suite's own workloads
+    suite, known = _suite()
+    workloads, optimizations = {**suite}, {**known}
+    claims = _suite_claims() if ledger else ()
     for name, workload in _installed():
         if name in workloads:
             raise Mistake(f"An installed package brings a workload '{name}', which is taken; uninstall or rename it.")
@@ -56,6 +53,24 @@ def read_catalogue(extra_workload: Path | None = None, *, ledger: bool = True) -
         claims=claims,
         apart=_apart() if ledger else (),
     )
+
+
+@cache  # nothing of it changes while a process lives, and a command asks several times
+def _suite() -> tuple[Mapping[str, Workload], Mapping[str, Optimization]]:
+    """The suite's own workloads and optimizations, for callers to copy."""
+    workloads: dict[str, Workload] = {}
+    optimizations = dict(_optimizations("harness.optimizations", workload=None))
+    for name in _submodules("workloads"):
+        workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
+        if importlib.util.find_spec(f"workloads.{name}.optimizations"):
+            _add(optimizations, _optimizations(f"workloads.{name}.optimizations", workload=name))
+    return workloads, optimizations
+
+
+@cache
+def _suite_claims() -> tuple[Claim, ...]:
+    """The ledger, each claim of which was tried on the workloads that it is about."""
+    return checked(_ledger(), *_suite())
 
 
 def _apart() -> tuple[Apart, ...]:
@@ -117,15 +132,16 @@ def code_digest(workloads: Iterable[Workload], *, jobs: bool = False) -> str:
         files += [] if workload.source and not jobs else _files_of(workload)
     digest = hashlib.sha256()
     for file in files:
-        text = file.read_bytes()
+        text = content(file)
         digest.update(f"{file.parent.name}/{file.name} {len(text)} ".encode() + text)
     return digest.hexdigest()[:8]
 
 
 def _files_of(workload: Workload) -> list[Path]:
-    """The user's own file with those beside it, or the package that brings the workload."""
+    """The user's own file, in both versions where two are compared, with those beside it; or a package's."""
     if workload.path is not None:
-        return files_of(parse_address(workload.path).path)
+        places = (workload.path, *workload.elsewhere.values())
+        return [one for place in places for one in files_of(parse_address(place).path)]
     module = sys.modules[workload.parts.__module__]
     file = Path(str(module.__file__))
     if not module.__package__:
@@ -149,7 +165,8 @@ def _jobs(found: OwnFile, where: Address) -> list[Any]:
             "or see CONTRIBUTING.md, 'Add a workload'."
         )
     chosen = [jobs.get(name, found.names.get(name)) for name in where.names]
-    made = [one() if callable(one) and not _is_job(one) else one for one in chosen]
+    named = zip(where.names, chosen, strict=True)
+    made = [called_in(where.path, name, one) if callable(one) and not _is_job(one) else one for name, one in named]
     for name, one in zip(where.names, made, strict=True):
         if not _is_job(one):
             there = f"it has {', '.join(jobs)}" if jobs else "job = speedmatrix.job(...) at its top level makes one"

@@ -2,8 +2,9 @@
 
 import getpass
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 if TYPE_CHECKING:
+    from coverage import Coverage
+
     from harness.run.sentinel import Sentinel
 
 GOLDEN = Path(__file__).parent / "report" / "golden"
@@ -26,16 +29,37 @@ QUICK = "leak"  # the workload that the quick part of the tests trains
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A numpy that is newer than tifffile says so in its own lines, and our tests are about neither.
+    """Says what pyproject.toml would, but that an environment is installed anew whenever that file changes.
 
-    It stands here because an environment is installed anew whenever pyproject.toml changes.
+    A numpy that is newer than tifffile says so in its own lines, and our tests are about neither.
     """
     config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:tifffile")
+    config.addinivalue_line("markers", "repeats: runs the same lines many times, so that they are not counted")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` writes what views say today into the files that hold their wording."""
     parser.addoption("--update-golden", action="store_true", help="Rewrite the golden files of tests/report/golden.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """The lines of a test that repeats them many times are not counted, which takes several times as long."""
+    counting = counted_by() if item.get_closest_marker("repeats") else None
+    if counting is None:
+        return (yield)
+    counting.stop()
+    try:
+        return (yield)
+    finally:
+        counting.start()
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)  # which it has set again
+
+
+def counted_by() -> "Coverage | None":
+    """What counts the lines of this worker, if anything does."""
+    coverage = sys.modules.get("coverage") if "PYTEST_XDIST_WORKER" in os.environ else None
+    return coverage.Coverage.current() if coverage else None
 
 
 @pytest.fixture
@@ -86,35 +110,47 @@ def _lock_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 class Folders(dict[str, Path]):
-    """The folder of each workload; a test that asks for one that cannot be had on this machine is skipped."""
+    """The folder of each workload, had when it is first asked for; a test that asks for one in vain is skipped."""
+
+    def __init__(self, had: Callable[[str], Path], lacks: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self.had, self.lacks = had, lacks
 
     def __missing__(self, name: str) -> Path:
-        pytest.skip(f"{name} cannot be read here: {lacking(name)}")
+        if reason := self.lacks(name):
+            pytest.skip(f"{name} cannot be read here: {reason}")
+        self[name] = self.had(name)
+        return self[name]
 
 
-def lacking(name: str) -> str | None:
-    """Why a workload's files, or the server over them, cannot be had: beside a GPU there may be little but torch."""
+def unreadable(name: str) -> str | None:
+    """Why a workload's files cannot be had: beside a GPU there may be little but torch."""
     from harness.catalogue import read_catalogue
     from harness.measure.surroundings import unread
 
-    workload = read_catalogue().workloads[name]
-    return unread(workload) or (workload.service.missing() if workload.service else None)
+    return unread(read_catalogue().workloads[name])
+
+
+def lacking(name: str) -> str | None:
+    """Why a workload's files, or the server over them, cannot be had."""
+    from harness.catalogue import read_catalogue
+
+    service = read_catalogue().workloads[name].service
+    return unreadable(name) or (service.missing() if service else None)
 
 
 @pytest.fixture(scope="session")
 def written_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The real files of every workload at size smoke, written once for all tests; nobody serves them."""
     from harness.catalogue import read_catalogue
-    from harness.measure.surroundings import unread
 
-    folders = Folders()
-    for name, workload in read_catalogue().workloads.items():
-        if not unread(workload):
-            folder = tmp_path_factory.mktemp(name)
-            for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
-                pass
-            folders[name] = folder
-    return folders
+    def written(name: str) -> Path:
+        workload, folder = read_catalogue().workloads[name], tmp_path_factory.mktemp(name)
+        for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
+            pass
+        return folder
+
+    return Folders(written, unreadable)
 
 
 @pytest.fixture(scope="session")
@@ -124,17 +160,12 @@ def smoke_data(written_data: dict[str, Path]) -> Iterator[dict[str, Path]]:
     from harness.core.workload import ADDRESS
     from harness.run.data import serving
 
-    folders, workloads = Folders(), read_catalogue().workloads
     with ExitStack() as closing:
-        for name, folder in written_data.items():
-            workload = workloads[name]
-            if lacking(name):
-                continue
-            folders[name] = folder
-            if workload.service:
+        for name, workload in read_catalogue().workloads.items():
+            if workload.service and not lacking(name):
                 assert ADDRESS not in os.environ, "one address serves one workload"
                 os.environ[ADDRESS] = closing.enter_context(
-                    serving(workload.service, folder, cast("Sentinel", NobodyWatches()))
+                    serving(workload.service, written_data[name], cast("Sentinel", NobodyWatches()))
                 )
                 closing.callback(os.environ.pop, ADDRESS)
-        yield folders
+        yield Folders(written_data.__getitem__, lacking)

@@ -256,6 +256,17 @@ def test_a_workload_of_ones_own_joins_the_others(tmp_path: Path) -> None:
     }
 
 
+def test_what_cannot_change_is_read_once_and_a_file_of_ones_own_whenever_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine_to_read_again.py"
+    path.write_text(WORKLOAD_FILE)
+    first, mine, last = read_catalogue(), read_catalogue(path), read_catalogue()
+    assert first.claims is mine.claims is last.claims
+    assert all(mine.optimizations[name] is one for name, one in last.optimizations.items())
+    assert (mine.own, last.own) == ("mine", None)
+    assert last == first
+    assert "mine" not in last.workloads
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -317,8 +328,8 @@ OPTIMIZATION = Optimization(
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The house with one file more."""
     folder = tmp_path_factory.mktemp("copy")
-    for name in ("harness", "workloads"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("harness", "workloads"):  # with what was compiled, but for what is being written
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     (folder / "harness" / "optimizations" / "zz_example.py").write_text(EXAMPLE)
     return folder
 

@@ -4,9 +4,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 MAY_IMPORT = {
@@ -43,6 +42,11 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def layer(module: str) -> str | None:
     """The layer that a dotted name belongs to; None for foreign packages and for the harness itself."""
     first, *rest = module.split(".")
@@ -72,46 +76,60 @@ def at_import_time(tree: ast.Module) -> Iterator[str]:
             yield from imported(node)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_only_the_arrows_of_the_design(path: Path) -> None:
+def strangers(path: Path) -> set[str]:
+    """Layers that a module imports and must not."""
     own = layer(".".join(path.relative_to(ROOT).with_suffix("").parts))
     if own is None or own in EVERYTHING or own == "__init__":
-        return
-    found = {layer(name) for name in imported(ast.parse(path.read_text(encoding="utf-8")))} - {None, own, "__version__"}
-    assert found <= MAY_IMPORT[own]
+        return set()
+    found = {one for name in imported(parsed(path)) if (one := layer(name))}
+    return found - {own, "__version__"} - MAY_IMPORT[own]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_the_command_line_and_other_tools_measure_through_the_interface(path: Path) -> None:
-    if layer(".".join(path.relative_to(ROOT).parts)) not in {"cli", "integrations", "search"}:
-        return
-    found = {name.split(".")[2] for name in imported(ast.parse(path.read_text())) if name.startswith("harness.run.")}
-    assert not found & STARTS_ARMS or name_of(path) in WITHOUT_THE_INTERFACE
+def test_only_the_arrows_of_the_design() -> None:
+    assert {name_of(path): found for path in FILES if (found := strangers(path))} == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_torch_stays_in_its_half(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    early = {name.split(".")[0] for name in at_import_time(tree)}
-    late = {name.split(".")[0] for name in imported(tree)}
-    if layer(".".join(path.relative_to(ROOT).parts)) in {"measure", "own", "workloads"}:
-        return
-    assert "torch" not in early
-    guarded = name_of(path).startswith("harness/core/")  # where types are checked
-    assert "torch" not in late or guarded or name_of(path) in INSIDE_FUNCTIONS
+def test_the_command_line_and_other_tools_measure_through_the_interface() -> None:
+    tools = [one for one in FILES if layer(".".join(one.relative_to(ROOT).parts)) in {"cli", "integrations", "search"}]
+    assert tools
+    starting = {
+        name_of(path)
+        for path in tools
+        for name in imported(parsed(path))
+        if name.startswith("harness.run.") and name.split(".")[2] in STARTS_ARMS
+    }
+    assert starting - WITHOUT_THE_INTERFACE == set()
+
+
+def test_torch_stays_in_its_half() -> None:
+    halves = {"measure", "own", "workloads"}
+    without = [one for one in FILES if layer(".".join(one.relative_to(ROOT).parts)) not in halves]
+    early, late = (
+        {name_of(path) for path in without if "torch" in {name.split(".")[0] for name in found(parsed(path))}}
+        for found in (at_import_time, imported)
+    )
+    assert early == set()
+    # In core where types are checked.
+    assert {name for name in late if not name.startswith("harness/core/")} - INSIDE_FUNCTIONS == set()
 
 
 def test_core_needs_nothing_but_the_standard_library() -> None:
     for path in sorted((ROOT / "harness" / "core").glob("*.py")):
-        found = {name.split(".")[0] for name in at_import_time(ast.parse(path.read_text(encoding="utf-8")))}
+        found = {name.split(".")[0] for name in at_import_time(parsed(path))}
         assert found <= {*sys.stdlib_module_names, "harness"}, path.name
 
 
-@pytest.mark.parametrize("path", [one for one in FILES if is_blind(one)], ids=name_of)
-def test_what_decides_about_pages_cannot_read_the_host(path: Path) -> None:
+def test_what_decides_about_pages_cannot_read_the_host() -> None:
     """A need, a plan, an estimate and a page are made of recorded facts; `measure` alone asks the machine."""
-    found = set(imported(ast.parse(path.read_text(encoding="utf-8"))))
-    assert not [name for name in found if any(name == one or name.startswith(f"{one}.") for one in HOST_READERS)]
+    blind = [one for one in FILES if is_blind(one)]
+    assert blind
+    reading = [
+        (name_of(path), name)
+        for path in blind
+        for name in imported(parsed(path))
+        if any(name == one or name.startswith(f"{one}.") for one in HOST_READERS)
+    ]
+    assert reading == []
 
 
 WITHOUT_TORCH = """

@@ -288,6 +288,7 @@ def test_what_the_quick_checks_leave_out_is_in_the_thorough_ones(script: ModuleT
     first = beside.index(quick[1]) - 1
     assert beside[first : first + 2] == quick
     left_out = [one.removeprefix("--ignore=") for one in beside[first + 2 :]]
+    assert {*script.SLOWEST} <= {*counted} & {*beside}
     assert all((ROOT / path).exists() for path in left_out)
     assert {*left_out} == {pages[-1], *counted[counted.index(quick[1]) + 1 :]}  # each file in one of the three
     assert long[-2:] == ["-m", "thorough and not alone"]

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset
 
 from harness.core.recipe import Recipe, Value
 
@@ -34,18 +33,6 @@ class Numbered(Dataset[Any]):
     def __getitem__(self, number: int) -> Any:
         """One part, such as a batch or all crops of an utterance."""
         return self.read(number)
-
-
-class Dealt(IterableDataset[Any]):
-    """Parts that come one after the other and in no known number: each worker goes through all and gives its share."""
-
-    def __init__(self, every: Callable[[], Iterator[Any]]) -> None:
-        self.every = every
-
-    def __iter__(self) -> Iterator[Any]:
-        """The parts that are this worker's, so that all workers in turn give them in their order."""
-        worker = get_worker_info()
-        return islice(self.every(), worker.id, None, worker.num_workers) if worker else self.every()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,10 +60,6 @@ class Reading:
         if not self._count and not self._pins:
             return map(read, range(count))
         return self.through(Numbered(read, count), None)
-
-    def in_order(self, every: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """All parts as they come; `every` has to be picklable where workers are spawned."""
-        return self.through(Dealt(every), None) if self._count or self._pins else every()
 
     def through(self, items: Dataset[Any], batch: int | None) -> Iterator[Any]:
         """What a loader gives of these items, in order."""

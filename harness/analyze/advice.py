@@ -5,7 +5,7 @@ Every recommendation comes from the first rule of one table whose condition hold
 
 import ast
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -31,9 +31,10 @@ from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
 from harness.analyze.estimate import OF_TABLE, replicates_to_decide
 from harness.analyze.evidence import Evidence
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Row, Table
+from harness.analyze.matrix import Row, Table, unproven
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
+from harness.analyze.soundness import Absence
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Comparison, Configuration, Conflict, Option, compose
 from harness.core.emulation import is_emulated
@@ -106,6 +107,7 @@ class Item:
     elsewhere: tuple[Effect, ...]  # on larger stacks
     last: Gain | None  # beside all others of the largest measured stack
     optimization: Optimization | None  # None where this version does not know it
+    numerics: frozenset[Numerics | None]  # what it promises of losses; None where nobody knows
     break_even: BreakEven | None
 
     @property
@@ -146,7 +148,7 @@ class Item:
     @property
     def changes_task(self) -> bool:
         """Whether it is meant to change what is learned."""
-        return self.optimization is not None and self.optimization.numerics is Numerics.DIFFERENT
+        return Numerics.DIFFERENT in self.numerics
 
     @property
     def rule(self) -> "Rule":
@@ -206,10 +208,22 @@ def _items(
                 elsewhere=tuple(others),
                 last=last.get(str(option)) if trains else None,
                 optimization=known.get(option.name),
+                numerics=_numerics({option.name}, (first.row,), found, known),
                 break_even=_break_even(first, found),
             )
         )
     return tuple(sorted(items, key=lambda one: (one.effect.timing not in TRAINS, -one.worth, str(one.option))))
+
+
+def _numerics(
+    names: set[str], rows: Iterable[Row], found: _Evidence, known: Mapping[str, Optimization]
+) -> frozenset[Numerics | None]:
+    """What options promise of losses; where this version does not know all, what the run has kept of their rows too."""
+    told: set[Numerics | None] = {known[name].numerics for name in names if name in known}
+    if not names <= known.keys():
+        kept = (found.get(row.comparison) for row in rows)
+        told |= {evidence.numerics if evidence else None for evidence in kept}
+    return frozenset(told)
 
 
 def _break_even(effect: Effect, found: _Evidence) -> BreakEven | None:
@@ -248,7 +262,7 @@ class Candidate:
     gain: Gain
     rows: tuple[Row, ...]  # the one against the base first
     break_even: BreakEven | None
-    numerics: frozenset[Numerics | None]  # of what it has beyond the base; None: of an optimization that is not known
+    numerics: frozenset[Numerics | None]  # of what it has beyond the base; None where nobody knows
 
     @property
     def profile(self) -> Profile | None:
@@ -363,11 +377,11 @@ class _Base:
         paid = None
         if first is not None and final is not None and before is not None:
             paid = break_even(final.treatment, first.reference, total, self.config.batch / before.rate)
-        return Candidate(config=config, gain=total, rows=rows, break_even=paid, numerics=self._numerics(config))
+        return Candidate(config=config, gain=total, rows=rows, break_even=paid, numerics=self._promised(config, rows))
 
-    def _numerics(self, config: Configuration) -> frozenset[Numerics | None]:
-        added = (one.name for one in config.options if one not in self.config.options)
-        return frozenset(self.known[name].numerics if name in self.known else None for name in added)
+    def _promised(self, config: Configuration, rows: Iterable[Row]) -> frozenset[Numerics | None]:
+        added = {one.name for one in config.options if one not in self.config.options}
+        return _numerics(added, rows, self.found, self.known)
 
     def singles(self, items: Iterable[Item]) -> dict[Option, Candidate]:
         """The options that pay one by one, in their order; one that is a loss beside the others is none of them."""
@@ -377,7 +391,7 @@ class _Base:
                 gain=one.effect.gain,
                 rows=(one.effect.row,),
                 break_even=one.break_even,
-                numerics=self._numerics(one.effect.above),
+                numerics=self._promised(one.effect.above, (one.effect.row,)),
             )
             for one in items
             if one.recommendation is Recommendation.SWITCH_ON
@@ -457,13 +471,23 @@ class WorkloadAdvice:
             best = max([one for one in made if one.learns_alike] or made, key=lambda one: one.gain.low)
             first, last = best.rows[0], best.rows[-1]
             return Foremost(
-                label=last.label, reference=first.comparison.reference, treatment=best.config, gain=best.gain
+                label=last.label,
+                reference=first.comparison.reference,
+                treatment=best.config,
+                gain=best.gain,
+                alike=best.learns_alike,
             )
         single = next(iter(self.recommended(Recommendation.SWITCH_ON)), None)
         if single is None:
             return None
         effect = single.effect
-        return Foremost(label=str(single.option), reference=effect.below, treatment=effect.above, gain=effect.gain)
+        return Foremost(
+            label=str(single.option),
+            reference=effect.below,
+            treatment=effect.above,
+            gain=effect.gain,
+            alike=effect.learns_alike,
+        )
 
     def recommended(self, *wanted: Recommendation) -> tuple[Item, ...]:
         """The items with one of these recommendations, in order."""
@@ -478,10 +502,27 @@ class Foremost:
     reference: Configuration
     treatment: Configuration
     gain: Gain
+    alike: bool  # its losses were seen to agree
 
-    def held(self, afresh: Gain) -> bool:
-        """Whether a fresh measurement shows a gain, and no other than both intervals allow."""
-        return afresh.low > 1 and abs(afresh.log - self.gain.log) <= hypot(afresh.half_width, self.gain.half_width)
+    def objections(self, afresh: Row) -> Iterator[str]:
+        """Why a fresh measurement does not bear it out, the gravest reason first; none where it does."""
+        found, quality = afresh.result, afresh.quality
+        if isinstance(found, Absence):
+            yield found.words
+            return
+        if found.disturbance:
+            yield f"{Reason.DISTURBED}: {found.disturbance}"
+        if found.looked_up:
+            yield f"no verdict: {OF_TABLE}"
+        if found.withheld:
+            yield unproven(found)
+        if not found.verdict.gains:
+            yield f"its verdict is {found.verdict}"
+        if self.alike and not learns_alike(afresh):
+            yield f"quality {quality.status}: {quality.sentence}" if quality else "its losses were not compared"
+        again = gain(found)
+        if abs(again.log - self.gain.log) > hypot(again.half_width, self.gain.half_width):
+            yield "its ratio lies further from the one before than both intervals allow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class ClaimVerdict(StrEnum):
     HOLDS_EMULATED = "holds on an emulated device"
     FAILS_EMULATED = "fails on an emulated device"
     UNDECIDED = "undecided"
-    NO_RESULT = "no result"  # it was tried, and no number came of it
+    NO_RESULT = "no result"  # it was tried, and no number came of it that can be believed
     NOT_MEASURED = "not measured yet"
     NOT_TESTABLE_HERE = "not testable here"
     UNTESTABLE = "untestable"
@@ -457,14 +457,21 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
         return replace(found, words="no losses were reported")
     seen = measure(claim.metric, trial)
     if isinstance(seen, str):
-        known = claim.metric is Metric.THROUGHPUT  # a cost that no record holds was not measured at all
-        return replace(found, claim_verdict=ClaimVerdict.UNDECIDED if known else ClaimVerdict.NOT_MEASURED, words=seen)
+        return replace(found, claim_verdict=_without_value(claim, trial.result), words=seen)
     claim_verdict = ClaimVerdict.TESTED_OTHERWISE if tried.shortfalls else rule(claim, seen)
     repeated = isinstance(trial.result, Estimate) and trial.result.runs > 1  # replicates are not all that scatters
     open_ = claim_verdict is ClaimVerdict.UNDECIDED and not trial.evidence.treatment.pointless and not repeated
     more = (_more_replicates(claim, seen),) if open_ else ()
     words = "; ".join((*more, *_caveats(trial)))
     return replace(found, claim_verdict=claim_verdict, words=words, measured_value=seen)
+
+
+def _without_value(claim: Claim, result: Estimate | Absence) -> ClaimVerdict:
+    """The verdict where there is nothing to hold against a claim, by why there is nothing."""
+    if claim.metric is not Metric.THROUGHPUT:
+        return ClaimVerdict.NOT_MEASURED  # a cost that no record holds was not measured at all
+    believed = isinstance(result, Estimate) and not result.disturbed and not result.looked_up
+    return ClaimVerdict.UNDECIDED if believed else ClaimVerdict.NO_RESULT
 
 
 def _caveats(trial: Trial) -> Iterator[str]:

@@ -125,11 +125,12 @@ def answered(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
 
 
 def _answer(answers: Sequence[StoredRow]) -> StoredRow:
-    version = next((one.run.version for one in answers if one.row.estimate), "")
-    sound = [one for one in answers if one.run.version == version and one.row.estimate and one.row.estimate.is_sound]
-    alike = [one for one in sound if one.run.matrix.design == WINNER] or sound
+    known = [(one.row.estimate, one) for one in answers if one.row.estimate]
+    known = [(estimate, one) for estimate, one in known if one.run.version == known[0][1].run.version]
+    afresh = [pair for pair in known if pair[1].run.matrix.design == WINNER and not pair[0].disturbed]
+    alike = [one for estimate, one in afresh or known if estimate.is_sound]
     if len(alike) < 2:
-        return surest_among(alike or answers)
+        return surest_among(alike or [one for _, one in afresh] or answers)
     composed = [one for one in alike if one.row.on_steps and one.row.on_steps.is_known]
     first = surest_among(composed or alike)
     repeats = (first, *(one for one in composed or alike if one is not first))
@@ -200,8 +201,12 @@ class Repeated:
 
 
 def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
-    """Every question that two runs of the same version and environment answered; the furthest apart first."""
-    answers = (one for one in entries(runs) if one.row.estimate is not None and not one.run.contributed)
+    """Every question that two runs of the same version and environment answered; the furthest apart first.
+
+    What the table of an emulated device decides is no measurement that could be repeated.
+    """
+    answers = (one for one in entries(runs) if one.row.estimate and not one.row.estimate.looked_up)
+    answers = (one for one in answers if not one.run.contributed)
     asked = together(((one.question, one.run.version), one) for one in answers)
     found = [
         Repeated(earlier=earlier, later=later, first=earlier.row.estimate, second=later.row.estimate)

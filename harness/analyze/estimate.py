@@ -59,7 +59,7 @@ class Estimate:
     drift: float
     trimmed_ratio: float  # mean of log ratios of pairs without the extreme ones: what stalls do not reach
     thresholds: Thresholds = UNCALIBRATED  # its machine's
-    contention: float = 0.0  # mean share of the cores that others took while none was idle
+    contention: float = 0.0  # share of the cores that others took while none was idle: the larger mean of both arms
     in_turn: int = 0  # replicates whose arms were alive one after the other
     shared: bool = False  # both arms lived in one process, beside others
     lent: bool = True  # others like it lend it a variance, which is then no luck of a few replicates
@@ -73,6 +73,8 @@ class Estimate:
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
     runs: int = 1  # that it is the average of
     scale: float = 1.0  # by which its interval was widened, since those runs lie further apart than theirs explain
+    error: float | None = None  # standard error of an average, whose interval reaches no further than those of its runs
+    freedom: float = math.inf  # degrees of freedom between replicates, where windows decide the interval too
 
     @property
     def half_width(self) -> float:
@@ -89,6 +91,8 @@ class Estimate:
         least = self.thresholds.least_spread / math.sqrt(self.processes)
         if self.half_width <= narrowest(self.thresholds) / math.sqrt(self.processes) * (1 + 1e-9):  # rounding
             return least, self.thresholds.least_freedom
+        if self.error is not None:
+            return max(least, self.error), self.df
         return self.half_width / float(stats.t.ppf(self.point, self.df)), self.df
 
     @property
@@ -104,7 +108,7 @@ class Estimate:
     @property
     def is_sound(self) -> bool:
         """Whether an average of runs may hold it: measured, on a calm machine, its width known well enough."""
-        finite = math.isfinite(self.half_width) and self.df >= LEAST_DF
+        finite = math.isfinite(self.half_width) and min(self.df, self.freedom) >= LEAST_DF
         return finite and not self.disturbed and not self.looked_up
 
     @property
@@ -166,6 +170,7 @@ def estimates(
             max(between, within),
             thresholds,
             df=freedom if by_windows else float(spread.freedom[index]),
+            freedom=float(spread.freedom[index]),
             method=BY_WINDOWS if by_windows else usual,
             outlying=outlying,
             lent=method == "moderated t" and not outlying,
@@ -422,6 +427,8 @@ def average(several: Sequence[Estimate]) -> Estimate:
         pairs=sum(one.pairs for one in several),
         processes=processes,
         df=mean.df,
+        freedom=mean.df,
+        error=mean.error,
         method=OF_RUNS,
         outlying=False,
         verdict=verdict(low, high, thresholds.margin),
@@ -444,6 +451,7 @@ class _Mean:
     """A mean of log ratios, the half-width of its 95 % interval, and what that rests on."""
 
     log: float
+    error: float  # standard, widened by the scale
     half_width: float
     df: float
     scale: float
@@ -473,7 +481,7 @@ def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
     reach = max(log - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - log)
     # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
     half_width = min(float(stats.t.ppf(BY_WIDTH, df)) * error * scale, reach)
-    return _Mean(log=log, half_width=half_width, df=df, scale=scale, weights=weights)
+    return _Mean(log=log, error=error * scale, half_width=half_width, df=df, scale=scale, weights=weights)
 
 
 def _strictest(several: Sequence[Thresholds]) -> Thresholds:

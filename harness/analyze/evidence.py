@@ -10,7 +10,9 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Plan
 from harness.core.recipe import Value
-from harness.core.records import Lost, Ready, Record, Window, is_shared, of_one_kind
+from harness.core.records import FILLED, STILL_FILLING, Lost, Ready, Record, Window, is_shared, of_one_kind
+
+CACHES = {FILLED, STILL_FILLING}  # of which one arm may have one, and the other the other
 
 # What the options in which two configurations differ promise together.
 
@@ -74,8 +76,25 @@ class Evidence:
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """The windows of both sides."""
-        return self.reference.windows + self.treatment.windows
+        """The windows of both sides, without replicates whose caches differed."""
+        both, unlike = self.reference.windows + self.treatment.windows, self.half_cached
+        return tuple(one for one in both if (one.arm.replicate, one.arm.attempt) not in unlike)
+
+    @property
+    def half_cached(self) -> frozenset[tuple[int, int]]:
+        """Replicates and attempts in which the data set of one arm alone had kept all it reads before its windows.
+
+        Later replicates do as the reference did in the first one; older records do not tell enough.
+        """
+        ours, theirs = (
+            {
+                (one.arm.replicate, one.arm.attempt): one.effective.get("data_cache")
+                for one in its.readies
+                if one.epoch_steps
+            }
+            for its in (self.treatment, self.reference)
+        )
+        return frozenset(name for name in ours if {ours[name], theirs.get(name)} == CACHES)
 
     @property
     def quality(self) -> Quality | None:
@@ -86,7 +105,8 @@ class Evidence:
             theirs = references.get((ours.arm.replicate, ours.arm.attempt))
             if theirs is not None and not theirs.losses:
                 alike = (one for one in reversed(self.judged_by) if one.arm.replicate == ours.arm.replicate)
-                theirs = next((one for one in alike if _same_order(one, ours)), None)
+                another = self.numerics is Numerics.DIFFERENT  # whose losses are held against none
+                theirs = next((one for one in alike if another or _same_order(one, ours)), None)
             if theirs is not None and ours.losses:
                 found.append(judge_losses(ours, theirs, self.numerics))
             if theirs is not None and self.comparison.timing is Timing.EVALUATION:

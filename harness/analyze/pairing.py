@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import fmean
 
 import numpy as np
@@ -138,7 +138,8 @@ def _trigamma_inverse(value: float) -> float:
 SLOWEST = 0.01  # share of the steps that are looked at; one step at least
 # A finding where those steps take so many times as long as the others in the mean. Ordinary scatter stays below: the
 # slowest 1 % of steps take 1.7 times the mean of a lognormal law whose coefficient of variation is 0.2, 3.2 times
-# where it is 0.5 and 6.8 times where it is 1; 5.6 times if times are exponential.
+# where it is 0.5 and 6.8 times where it is 1; 5.6 times if times are exponential. Further steps that take so many times
+# the mean of the rest are counted with them: else they would make the others seem slow.
 LEAST = 10.0
 # Loader workers that finish side by side make one step of as many wait for all of them: that is no tail.
 CLUMPS = 2.0
@@ -152,10 +153,15 @@ class Tail:
     of: int  # all of its steps
     share: float  # of the time
     times: float  # as long as the other steps in the mean
+    hundredth: float  # the slowest 1 % alone, as long as all other steps in the mean
 
     def matters(self, workers: int = 0) -> bool:
-        """Whether they are no ordinary scatter, nor the clumps in which so many loader workers deliver."""
-        return self.times >= max(LEAST, CLUMPS * workers)
+        """Whether they are no ordinary scatter, nor the clumps in which so many loader workers deliver.
+
+        The slowest 1 % tell it beside all others: a step of a clump takes at most as many times the mean as there are
+        workers, but any number of times as long as those that wait for nothing.
+        """
+        return self.hundredth >= max(LEAST, CLUMPS * workers)
 
     def sentence(self, whose: str) -> str:
         """The finding in words."""
@@ -167,22 +173,31 @@ class Tail:
 
 
 def tail(windows: Iterable[Window], position: int) -> Tail | None:
-    """The slowest 1 % of the steps of the arm at `position`; None where nobody took note of single steps.
+    """The slowest steps of the arm at `position`; None where nobody took note of single steps.
 
-    A window names its slowest 2 % or more. Where more of the arm's slowest steps lie in one window than it names, the
-    share is larger than is told.
+    They are the slowest 1 %, and more while each still takes `LEAST` times the mean of the rest. A window names its
+    slowest 2 % or more. Where more of the arm's slowest steps lie in one window than it names, the share is larger than
+    is told.
     """
     own = [one for one in windows if one.arm.position == position and one.slowest_s]
     steps = sum(one.steps for one in own)
     if steps < 2:
         return None
-    count = max(1, math.ceil(SLOWEST * steps))
-    slowest_s = sorted((one for window in own for one in window.slowest_s or ()), reverse=True)[:count]
-    all_s, their_s = sum(one.wall_s for one in own), sum(slowest_s)
-    others_s = (all_s - their_s) / (steps - len(slowest_s)) if steps > len(slowest_s) else 0.0
-    if others_s <= 0:
+    slowest_s = sorted((one for window in own for one in window.slowest_s or ()), reverse=True)
+    all_s, sums_s = sum(one.wall_s for one in own), list(accumulate(slowest_s))
+    rests_s = [(all_s - sums_s[count - 1]) / (steps - count) for count in range(1, min(len(sums_s) + 1, steps))]
+    least = min(len(sums_s), math.ceil(SLOWEST * steps))
+    if rests_s[least - 1] <= 0:
         return None
-    return Tail(steps=len(slowest_s), of=steps, share=their_s / all_s, times=their_s / len(slowest_s) / others_s)
+    slow = [count for count, rest_s in enumerate(rests_s, 1) if 0 < LEAST * rest_s <= slowest_s[count - 1]]
+    count = max(least, max(slow, default=least))
+    return Tail(
+        steps=count,
+        of=steps,
+        share=sums_s[count - 1] / all_s,
+        times=sums_s[count - 1] / count / rests_s[count - 1],
+        hundredth=sums_s[least - 1] / least / rests_s[least - 1],
+    )
 
 
 # The device beside a ratio: who else was on it, and what held its clock down, in the windows of either arm.
@@ -324,7 +339,7 @@ class Pairs:
 
     replicates: tuple[Replicate, ...]
     drift: float  # root mean square of the reference's own log change between windows with like samples
-    contention: float = 0.0  # mean share of the cores that others took while none was idle
+    contention: float = 0.0  # share of the cores that others took while none was idle: the larger mean of both arms
     in_turn: int = 0  # replicates whose arms were alive one after the other, because memory did not hold both
     device: Device | None = None  # how it was meanwhile, where a driver told
     windows: int = 0  # of both arms, with those that were left out
@@ -382,13 +397,13 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     spoilt = tainted if len(found) - len(tainted) >= FEWEST_REPLICATES else set[int]()
     found = [one for one in found if one.number not in spoilt]
     counted = [window for number in sorted(kept.keys() - spoilt) for window in kept[number]]
-    others = [one.others for one in counted if one.arm.position in both and one.others is not None]
+    taken = together((one.arm.position, one.others) for one in counted if one.others is not None)
     return Pairs(
         replicates=tuple(found),
         spoilt=len(spoilt),
         tainted=len(tainted - spoilt),
         drift=_drift(counted, position, spent),
-        contention=sum(others) / len(others) if others else 0.0,
+        contention=max((fmean(taken[one]) for one in both if one in taken), default=0.0),
         in_turn=len(turned - spoilt),
         device=device_of(windows, position),
         windows=sum(one.arm.position in both for one in windows),

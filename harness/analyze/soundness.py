@@ -21,15 +21,18 @@ from harness.core.optimization import TRAINS, Timing
 from harness.core.plan import Block
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.recipe import Value
-from harness.core.records import Bounds, Fault, Ready, Record, Window
+from harness.core.records import STILL_FILLING, Bounds, Fault, Ready, Record, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
 EDGE = 2  # times the workers: standard deviation of the batches by which the edges of a window may miss
 RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio
 SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, and windows of each arm that show it
-CACHES = {"filled before", "still filling"}  # what becomes of a data set's cache before windows
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
+HALF_CACHED = (
+    "both arms' data sets keep what they read; one of them had read all before its windows, and the other had no time "
+    "to: measure it with a protocol that waits longer"
+)
 AHEAD = 2  # times what steps waited for a batch: what it takes where none is ready, if something loads ahead
 
 
@@ -43,6 +46,7 @@ COLLECTED_ALWAYS = "its loss collected garbage in every step, where the real sys
 OTHER_TERMS = "its loss had cheaper terms than the real system's, and checkpointing computed three times as much again"
 LOOKED_FOR_A_GPU = "each weight's update asked a driver for a GPU, which took 0.1 ms more than without the harness"
 DECODED_TWICE = "the object store's time held the decoding too, 4 ms an image, that the arm does itself"
+READ_BY_ALL = "each evaluation worker read every volume and threw away the patches of the others"
 
 
 def _mended(side: Side) -> Iterator[str]:
@@ -72,6 +76,8 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     if not evidence.treatment.readies:
         return
     seen = [ready.effective for side in sides for ready in side.readies]
+    if timing is Timing.EVALUATION:
+        yield from _former_evaluations(evidence)
 
     def lacks(name: str, among: Sequence[Mapping[str, Value]]) -> bool:
         return bool(among) and not any(name in one for one in among)
@@ -88,6 +94,23 @@ def superseded(evidence: Evidence) -> Iterator[str]:
         return
     if lacks("quickest_object_ms", [one for one in seen if "s3_state" in one]):
         yield f"{DECODED_TWICE}: measure it again with this version"
+
+
+def _former_evaluations(evidence: Evidence) -> Iterator[str]:
+    """The same of whole passes over an evaluation set."""
+    for side in (evidence.treatment, evidence.reference):
+        seen = [ready.effective for ready in side.readies]
+        files = max((one.samples // one.steps for one in side.windows), default=0)
+        if any(0 < files < _number(one, "files_per_batch") for one in seen):
+            yield f"a pass held all {files} files that there are to validate, and not as many as its option says"
+        fed = [one for one in seen if _number(one, "evaluation_workers") > 1]
+        if side.config.workload == "patches3d" and fed and not any("evaluation_parts" in one for one in fed):
+            yield f"{READ_BY_ALL}: measure it again with this version"
+
+
+def _number(effective: Mapping[str, Value], name: str) -> int:
+    value = effective.get(name)
+    return value if isinstance(value, int) else 0
 
 
 def _had_cheap_operators(effective: Mapping[str, Value]) -> bool:
@@ -135,7 +158,7 @@ def remarks(evidence: Evidence) -> Iterator[str]:
         yield words
     steps = next((one.cycle_steps for one in evidence.reference.readies if one.cycle_steps), None)
     for side, whose in ((evidence.treatment, "its"), (evidence.reference, "the reference's")):
-        if any(one.effective.get("data_cache") == "still filling" for one in side.readies):
+        if any(one.effective.get("data_cache") == STILL_FILLING for one in side.readies):
             yield f"{whose} data set caches what it reads, and the cache was still filling: later epochs may be faster"
     if evidence.comparison.timing is Timing.EPOCH and steps:
         yield f"whole epochs of {steps} steps: what comes once in each weighs less in a longer one"
@@ -275,19 +298,6 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
     return own and (reference or own)
 
 
-def _half_cached(evidence: Evidence) -> str | None:
-    """That of two arms that keep what they read one had all of it before its windows, and the other had not."""
-    told = {(one.arm.replicate, one.arm.attempt): one for one in evidence.reference.readies if one.epoch_steps}
-    for one in evidence.treatment.readies:
-        other = told.get((one.arm.replicate, one.arm.attempt))
-        if other and {one.effective.get("data_cache"), other.effective.get("data_cache")} == CACHES:
-            return (
-                "both arms' data sets keep what they read; one of them had read all before its windows, and the other "
-                "had no time to: measure it with --protocol standard, which waits longer"
-            )
-    return None
-
-
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
     """Whether no window was faster than the bounds allow, so that `unsound` has nothing to ask of other replicates."""
     spent_s, samples = sum(one.wall_s for one in windows), sum(one.samples for one in windows)
@@ -373,7 +383,8 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
         ("", superseded(evidence)),
     ):  # fmt: skip
         yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
-    for words in filter(None, (unsettled(evidence), _half_cached(evidence))):
+    cached = HALF_CACHED if replicates < FEWEST_REPLICATES <= len(evidence.half_cached) else None
+    for words in filter(None, (unsettled(evidence), cached)):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
         yield _absence(Outcome.FAILED, quality.sentence)

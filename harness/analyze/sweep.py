@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import OF_TABLE, Estimate
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
@@ -142,6 +142,8 @@ def _unfit(row: Row) -> str | None:
         return row.absence.words if row.absence else "too few replicates"
     if row.estimate.disturbed:
         return f"the machine was too disturbed: {row.estimate.disturbance}"
+    if row.estimate.looked_up:
+        return OF_TABLE
     return None if math.isfinite(row.estimate.high) else "too few replicates"
 
 

@@ -13,6 +13,7 @@ from harness import __version__
 from harness.core.configuration import current_names
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
+from harness.core.own_file import look_anew
 from harness.core.plan import Request
 from harness.plan.planning import CALIBRATION_TARGET
 
@@ -320,6 +321,8 @@ def run(
 
     request = request_of(locals())
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    if fresh:
+        look_anew()
     raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
 
 
@@ -365,6 +368,8 @@ def tune(
 
     request = request_of(locals(), own=Path(job))
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    if fresh:
+        look_anew()
     raise typer.Exit(measured(request, place, against, verbose=verbose))
 
 
@@ -436,7 +441,10 @@ def calibrate(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(help="With --isolation: measure nothing, and write what all runs in --results say of it."),
+        typer.Option(
+            help="With --isolation: measure nothing, and write what all runs in --results say of it; as "
+            "docs/isolation.md of a clone, with the list of what planning keeps apart."
+        ),
     ] = None,
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""

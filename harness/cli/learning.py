@@ -127,7 +127,7 @@ def learn(asked: Exercise) -> int:
     with measuring_alone():
         job, ready = _exercised(asked, request, environment, console)
         task = Assigned(asked.steps or lesson.steps, scheduled=asked.scheduled)
-        learned = _given((_of_lesson(job, lesson), ready), task, console)
+        learned = _given((_of_lesson(job, ready, lesson), ready), task, console)
     assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
     return _print(job.config, learned, lesson, console)
 
@@ -144,8 +144,11 @@ def _lesson(asked: Exercise) -> tuple[ConfigurationRequest, Lesson]:
     return replace(request, batch=request.batch or lesson.batch), lesson
 
 
-def _of_lesson(job: Job, lesson: Lesson) -> Job:
-    return replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
+def _of_lesson(job: Job, ready: Prepared, lesson: Lesson) -> Job:
+    """The job with the samples of its lesson's epoch, whatever its batch; as it is where one batch takes more."""
+    usual = ready.catalogue.workload(job.config.workload).sizes[job.config.size]
+    steps = (lesson.epoch_steps or 0) * (lesson.batch or usual.batch) // job.size.batch
+    return replace(job, size=replace(job.size, epoch_steps=steps, passes=1)) if steps else job
 
 
 # `learn --until`: how long two trainings take to the same score.
@@ -212,8 +215,8 @@ def _pair(
 
 def _data_of(ready: Prepared, config: Configuration) -> str:
     """What real data are trained on, or whose code trains; empty for the suite's own."""
-    workload = ready.catalogue.workload(config.workload)
-    found = [described(workload.sizes[config.size])] if config.workload in ready.real_data else []
+    workload, real = ready.catalogue.workload(config.workload), ready.real_data.get(config.workload)
+    found = [described(workload.sizes[config.size], real)] if real else []
     if workload.source:
         found.append(workload.source)
     elif workload.path:
@@ -248,8 +251,8 @@ def _heats(
 def range_test(asked: Exercise, rates: str, seeds: int, output: Path | None) -> int:
     """Trains under a learning rate that grows with every step and prints what that shows; gives 0."""
     low, high = _rates_of(rates)
-    if output and (not output.parent.is_dir() or output.suffix != ".svg"):
-        raise Mistake(f"Losses cannot be drawn in {output}; name an .svg file in a folder that exists.")
+    if output:
+        _check_output(output, "Losses cannot be drawn in", ".svg")
     environment, console = _real(asked.device), Console(highlight=False)
     request, lesson = _lesson(asked)
     steps = asked.steps or lesson.steps
@@ -257,7 +260,7 @@ def range_test(asked: Exercise, rates: str, seeds: int, output: Path | None) -> 
         raise Mistake(f"{steps} steps are too few for a range of learning rates; take at least {FEWEST_STEPS}.")
     with measuring_alone():
         job, ready = _exercised(asked, request, environment, console)
-        job = _of_lesson(job, lesson)
+        job = _of_lesson(job, ready, lesson)
         task = Assigned(steps, rates=(low, high))
         tests = [
             _given((replace(job, seed=seed), ready), task, console) for seed in range(asked.seed, asked.seed + seeds)
@@ -268,7 +271,7 @@ def range_test(asked: Exercise, rates: str, seeds: int, output: Path | None) -> 
     title = f"{job.config}: loss under a growing learning rate, {seeds} seeds of {steps} steps"
     console.print("\n".join((title, *ranged.sentences(done))), markup=False, soft_wrap=True)
     if output:
-        output.write_text(ranged.figure(title, done), encoding="utf-8")
+        replace_file(output, ranged.figure(title, done).encode(), ANOTHER_FILE)
         console.print(f"Drawn in {output}.", markup=False)
     return 0
 
@@ -285,7 +288,7 @@ def _rates_of(text: str) -> tuple[float, float]:
 
 def _trained(made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assigned, console: Console) -> Trained:
     job, ready = made
-    found = _given((replace(_of_lesson(job, lesson), seed=seed), ready), task, console)
+    found = _given((replace(_of_lesson(job, ready, lesson), seed=seed), ready), task, console)
     assert isinstance(found, Trained)  # noqa: S101  a goal was given
     if found.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its training proves nothing.")
@@ -309,7 +312,7 @@ def _ended(one: Trained) -> str:
     return f"{reached} in {steps} steps, {duration(seconds)} after {duration(start_s)} of start-up"
 
 
-ANOTHER = "choose another folder with --results"
+ANOTHER, ANOTHER_FILE = "choose another folder with --results", "choose another file with --output"
 
 
 def _writable(folder: Path) -> Path:
@@ -321,6 +324,14 @@ def _writable(folder: Path) -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise Mistake(f"Cannot write to {folder} (no permission); {ANOTHER}.")
     return folder
+
+
+def _check_output(output: Path, words: str, *endings: str) -> None:
+    """Raises Mistake where nothing could be written to a file, before anything is trained."""
+    folder = output.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK) or not output.name.endswith(endings):
+        kind = f"an {endings[0]}" if len(endings) == 1 else f"a {' or '.join(endings)}"
+        raise Mistake(f"{words} {output}; name {kind} file in a folder that exists and is writable.")
 
 
 def _real(device: str) -> Environment:
@@ -391,8 +402,7 @@ SHORTEST_S, LONGEST_S = 2, 600  # of a timeline
 
 def trace(asked: Exercise, output: Path) -> int:
     """Profiles a few steps of a configuration, writes the trace and prints where their time goes; gives 0."""
-    if not output.parent.is_dir() or not output.name.endswith((".json", ".json.gz")):
-        raise Mistake(f"A trace cannot be written to {output}; name a .json or .json.gz file in a folder that exists.")
+    _check_output(output, "A trace cannot be written to", ".json", ".json.gz")
     environment, console = _real(asked.device), Console(highlight=False)
     with measuring_alone():
         job, ready = _exercised(asked, parse_config(asked.what), environment, console)
@@ -419,8 +429,8 @@ def timeline(asked: Exercise, over: str, output: Path | None) -> int:
     seconds = seconds_of(over)
     if seconds is None or not SHORTEST_S <= seconds <= LONGEST_S:
         raise Mistake(f"A timeline cannot be {over} long; name a time from {SHORTEST_S} s to {LONGEST_S // 60} min.")
-    if output and (not output.parent.is_dir() or output.suffix != ".svg"):
-        raise Mistake(f"A timeline cannot be drawn in {output}; name an .svg file in a folder that exists.")
+    if output:
+        _check_output(output, "A timeline cannot be drawn in", ".svg")
     environment, console = read_environment(asked.device), Console(highlight=False)
     with measuring_alone():
         job, ready = _exercised(asked, parse_config(asked.what), environment, console)
@@ -432,7 +442,7 @@ def timeline(asked: Exercise, over: str, output: Path | None) -> int:
     for line in (title, *lines(found), summary(found)):
         console.print(line, markup=False)
     if output:
-        output.write_text(figure(title, found), encoding="utf-8")
+        replace_file(output, figure(title, found).encode(), ANOTHER_FILE)
         console.print(f"Drawn in {output}.", markup=False)
     return 0
 

@@ -22,16 +22,17 @@ from rich.text import Text
 
 from harness import __version__
 from harness.analyze.advice import Foremost
-from harness.analyze.attribution import Gain, gain
 from harness.analyze.calibration import calibrate
 from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
 from harness.analyze.isolation import apart_of
+from harness.analyze.matrix import Row
 from harness.analyze.pairing import pair
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.api import Until, measure_into, measured, written
 from harness.catalogue import APART, read_catalogue, read_workload
-from harness.cli.reading import advised_by, console, print_matrix
+from harness.cli.reading import advised_by, console, own_file, print_matrix
+from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -409,17 +410,27 @@ def show_both_ways(folder: Path) -> int:
     return 0 if found else 1
 
 
+ISOLATION = Path("docs") / "isolation.md"  # of this clone, whose list for planning says the same
+
+
 def write_isolation(results: Path, page: Path) -> None:
-    """Writes the page of all finished runs of that design, and the list that planning reads."""
+    """Writes the page of all finished runs of that design; with this clone's own page the list that planning reads."""
     found = list(measured_both_ways(finished(results)))
     if not found:
         raise Mistake(
             f"There is no finished run both ways in {results}; ./speedmatrix calibrate --isolation measures one."
         )
     apart = apart_of(found)
-    parts = page_parts(found, apart, read_catalogue().workloads.values())
-    replace_file(page, to_markdown(parts).encode(), "choose another file with --output")
-    replace_file(ROOT / "harness" / APART, apart_toml(apart).encode(), "make it writable")
+    text = to_markdown(page_parts(found, apart, read_catalogue().workloads.values()))
+    try:
+        is_foreign = page.is_file() and not page.read_bytes().startswith(text.partition("\n")[0].encode())
+    except OSError as error:
+        raise Mistake(f"{page} cannot be read ({error.strerror}); choose another file with --output.") from error
+    if is_foreign:
+        raise Mistake(f"{page} was not written by this command; choose another file with --output.")
+    replace_file(page, text.encode(), "choose another file with --output")
+    if page.resolve() == (ROOT / ISOLATION).resolve():
+        replace_file(ROOT / "harness" / APART, apart_toml(apart).encode(), "make it writable")
 
 
 # `advise --check`: what a run advises, measured afresh before anybody believes it.
@@ -428,7 +439,8 @@ def write_isolation(results: Path, page: Path) -> None:
 def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
     """Measures each workload's foremost advice in fresh processes, from another seed; 1 where any does not hold.
 
-    What cannot be measured is told and costs no other workload; 130 when it was stopped by Ctrl-C or SIGTERM.
+    What cannot be measured is told and costs no other workload; 130 when it was stopped by Ctrl-C or SIGTERM. Raises
+    Mistake where the advice is about another training than the one in the user's `own` file.
     """
     folder, catalogue = run or newest(place.results), read_catalogue(own)
     found = read_run(folder)
@@ -436,22 +448,24 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
     asked = [(one.workload, one.foremost) for one in advice.workloads if one.foremost]
     if not asked:
         raise Mistake(f"{folder} advises nothing yet; measure it further, or name another run.")
-    here = replace(found, environment=read_environment(found.environment.device))
-    if other := "; ".join(changes(found, here)):
-        console().print(f"{folder} was measured elsewhere ({other}); what does not hold here may hold there.")
-    rows = list[tuple[str, Foremost, Gain | None]]()
+    _hold_to_trainings(found, folder, [name for name, _ in asked], catalogue)
+    if other := "; ".join(_changes(found, catalogue)):
+        told = f"{folder} was measured under other conditions ({other}); what does not hold now may have held then."
+        console().print(told, highlight=False, markup=False)
+    rows = list[tuple[str, Foremost, Row]]()
     budget_s, began_s = seconds_of(place.budget), monotonic() - age_s()
     for number, (name, one) in enumerate(asked):
         left_s = None if budget_s is None else budget_s - (monotonic() - began_s)
         request = Request(
-            workloads=() if own else (name,), size=one.treatment.size, batch=one.treatment.batch, own=own,
+            workloads=() if name == catalogue.own else (name,), own=own,
+            size=one.treatment.size, batch=one.treatment.batch,
             stack=one.treatment.stack or "baseline", reference=one.reference.stack or "baseline",
             device=found.environment.device, seed=found.plan.seed + 1,
         )  # fmt: skip
         now = replace(place, budget=share_of(left_s, len(asked) - number))
         command = shlex.join(("speedmatrix", *request.words, "--budget", "none"))
         try:
-            afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0].estimate
+            afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0]
         except Mistake as mistake:
             if not rows and number == len(asked) - 1:
                 raise
@@ -460,14 +474,51 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
         except KeyboardInterrupt:
             sys.stderr.write(f"Stopped; what was measured is kept, and advise --check {folder} continues.\n")
             return 130
-        rows.append((name, one, gain(afresh) if afresh else None))
+        rows.append((name, one, afresh))
+    return 0 if _all_hold(rows) and len(rows) == len(asked) else 1
+
+
+def _hold_to_trainings(run: Run, folder: Path, names: Sequence[str], catalogue: Catalogue) -> None:
+    """Raises Mistake where a run advises on other trainings than the catalogue has under these names."""
+    if catalogue.own and catalogue.own not in names:
+        raise Mistake(
+            f"{folder} advises on {', '.join(names)} and not on {catalogue.own}; name a run of {catalogue.own}, or "
+            "leave out --workload."
+        )
+    for name in names:
+        file = own_file(run.plan.data.get(name, ""))
+        here = own_file(catalogue.workloads[name].source) if name in catalogue.workloads else ""
+        if file != here:
+            remedy = f"give --workload {file}" if file else "leave out --workload"
+            raise Mistake(
+                f"{folder} advises on {name}, which {file or 'no file of yours'} makes; {remedy}, or name another run."
+            )
+
+
+def _changes(run: Run, catalogue: Catalogue) -> Iterator[str]:
+    """What differs between the conditions of a run and those of now, the user's own file among them."""
+    yield from changes(run, replace(run, environment=read_environment(run.environment.device)))
+    now = catalogue.workloads[catalogue.own].source if catalogue.own else ""
+    before = run.plan.data.get(catalogue.own or "", "")
+    if now != before and own_file(now):
+        was, is_now = (one.rpartition(" ")[2] for one in (before, now))
+        yield f"the digest of {own_file(now)} (code, job, versions) was {was}, now is {is_now}"
+
+
+def _all_hold(rows: Sequence[tuple[str, Foremost, Row]]) -> bool:
+    """Whether all that was measured afresh bears out what was advised; prints it, and why what does not."""
     table = Table("workload", "in place of", "advised", "was", "afresh, 95 %", "holds", title="Measured afresh")
-    for name, one, again in rows:
-        words = ratio(again) if again else "no ratio"
-        held = "yes" if again and one.held(again) else "no"
+    broken: list[str] = []
+    for name, one, row in rows:
+        objection = next(one.objections(row), None)
+        held, words = "no" if objection else "yes", ratio(row.estimate) if row.estimate else "no ratio"
         table.add_row(name, one.reference.stack or "baseline", one.label, ratio(one.gain), words, held)
-    console().print(table)
-    return 0 if len(rows) == len(asked) and all(again and one.held(again) for _, one, again in rows) else 1
+        broken += [f"{name}, {one.label}: {objection}."] if objection else []
+    where = console()
+    where.print(table)
+    for sentence in broken:
+        where.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    return not broken
 
 
 def share_of(left_s: float | None, count: int) -> str:

@@ -32,6 +32,7 @@ from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
+from harness.core.own_file import PICKLED
 from harness.core.plan import Request
 from harness.core.recipe import Value
 from harness.core.records import Record
@@ -89,6 +90,14 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
                 yield made.untried, None
             elif made.best is not None:
                 yield made.best.rows[-1].comparison, None
+
+
+OWN = "own training, "  # how what a plan says of its data begins where a user's file makes the training
+
+
+def own_file(data: str) -> str:
+    """The name of the user's file in what a plan says of a workload's data; empty where none makes the training."""
+    return data.removeprefix(OWN).rpartition(" ")[0] if data.startswith(OWN) else ""  # a digest ends it
 
 
 WIDE = 110  # columns of a report that goes into a file or a pipe
@@ -264,7 +273,10 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
 
 
 def show_diff(run: Path | None, script: Path, results: Path) -> None:
-    """Prints what a run advises first as a change of somebody's script, and beside it what has no place there."""
+    """Prints what a run advises first as a change of somebody's script, and beside it what has no place there.
+
+    Where no run is named, the newest must be of that script's training; raises Mistake.
+    """
     from harness.own.rewriting import rewritten
 
     folder, catalogue = run or newest(results), read_catalogue()
@@ -274,21 +286,39 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
     if len(asked) != 1:
         raise Mistake(f"{folder} advises {len(asked)} trainings; name a run that advises one.")
     (first,) = asked
+    if run is None:
+        _hold_to_script(found, folder, first.treatment.workload, script)
     added = sorted({*first.treatment.options} - {*first.reference.options}, key=str)
     try:
         source = script.read_bytes().decode()  # line ends stay as they are
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{script} cannot be read ({error}); name the script of your training.") from error
-    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added)
+    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added, first.reference.options)
     sys.stdout.write(made.diff)
     told = Console(stderr=True, highlight=False)
+    replaced = {one.name for one in added}
     for option in sorted({*first.reference.options} - {*first.treatment.options}, key=str):
-        told.print(f"{option} is advised to be left out; where it is in {script}, take it out.", markup=False)
+        if option.name not in replaced:
+            told.print(f"{option} is advised to be left out; where it is in {script}, take it out.", markup=False)
+    is_original = found.plan.names.get(str(first.reference)) == "original"
+    further = "" if is_original else "; to compare with it, measure with --reference original"
+    for words in made.kept:
+        told.print(f"{script} has {words}, which was not compared; it stays as it is{further}.", markup=False)
     for option in made.left:
         told.print(f"{option} has no call in {script} to be written into:", markup=False)
         known = catalogue.optimizations.get(option.name)
         code = remedy(known, found.environment.device) if known else ""
         told.print(textwrap.indent(code or "its page tells what to do", "    "), markup=False)
+
+
+def _hold_to_script(run: Run, folder: Path, workload: str, script: Path) -> None:
+    """Raises Mistake where a run is of another training than a script's; a job that no file defines may be any's."""
+    file = own_file(run.plan.data.get(workload, ""))
+    if file != script.name and not file.endswith(PICKLED):
+        raise Mistake(
+            f"The newest run, {folder}, is of {file or workload} and not of {script.name}; name the run whose advice "
+            f"is meant: ./speedmatrix advise RUN --diff {script}."
+        )
 
 
 def deliver_parts(parts: Iterable[Part], form: str, output: Path | None, *, short: bool = False) -> None:

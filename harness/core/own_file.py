@@ -1,6 +1,8 @@
 """A user's own file: run in this process to find what it defines, but no further than to where it would measure."""
 
 import importlib.util
+import inspect
+import json
 import os
 import pickle
 import random
@@ -9,11 +11,15 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
+from stat import S_ISREG
+from time import time
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -22,6 +28,12 @@ from harness.core.mistake import Mistake
 PICKLED = ".job"  # the end of the name of a file that holds a job which no script defines
 MOST_FILES = 4_000  # of a user's own, whose text is part of what it is
 MOST_ENTRIES = 500  # of a folder below it that may hold code; larger ones hold data
+MOST_BYTES = 1 << 20  # of a file that is read while a user's file is run; larger ones hold data
+MOST_READ = 20  # such files of one folder; where there are more, they hold data
+TOLD = "SPEEDMATRIX_OWN"  # a variable of arms: the digests of jobs, by their addresses
+MOST_TOLD = 100  # of them, the latest
+HARNESS = Path(__file__).resolve().parents[2]
+OURS = tuple(HARNESS / name for name in ("harness", "workloads", "speedmatrix.py"))
 
 
 class Reached(BaseException):
@@ -65,12 +77,21 @@ def parse_address(text: str) -> Address:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A user's file, and the Python files below its folder and in its repository, which it may import."""
-    if path.suffix == PICKLED:
-        return [path]
-    repository = next((one for one in path.parents if (one / ".git").exists()), path.parent)
-    tops = dict.fromkeys((path.parent, repository))
-    return [path, *islice(chain.from_iterable(map(python_files, tops)), MOST_FILES)]
+    """A user's file, the Python files below its folder and in its repository, and what it was seen to need."""
+    found = [path]
+    if path.suffix != PICKLED:
+        repository = next((one for one in path.parents if (one / ".git").exists()), path.parent)
+        tops = dict.fromkeys((path.parent, repository))
+        found += islice(chain.from_iterable(map(python_files, tops)), MOST_FILES)
+    return [*found, *sorted(set(map(Path, needs_of(path).files)) - set(found))]
+
+
+def content(file: Path) -> bytes:
+    """What a file holds; nothing where this user may not read it, who then cannot import it either."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def python_files(top: Path, most: int | None = None) -> Iterator[Path]:
@@ -82,10 +103,16 @@ def python_files(top: Path, most: int | None = None) -> Iterator[Path]:
         return
     if len(entries) == most or any(one.name == "pyvenv.cfg" for one in entries):
         return
-    yield from (Path(one) for one in entries if one.name.endswith(".py") and one.is_file())
+    yield from (Path(one) for one in entries if one.name.endswith(".py") and _is_file(one))
     for one in entries:
         if one.is_dir(follow_symlinks=False) and not one.name.startswith((".", "__pycache__")):
             yield from python_files(Path(one), MOST_ENTRIES)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):  # of a link into a folder of somebody else's
+        return entry.is_file()
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +147,14 @@ def read_file(path: Path) -> OwnFile:
         )
     key = path.resolve(), path.stat().st_mtime_ns
     if key not in _read:
-        _read[key] = _unpickled(path) if path.suffix == PICKLED else _run(path.resolve())
+        _read[key] = (_unpickled if path.suffix == PICKLED else _run)(path.resolve())
     return _read[key]
 
 
 def _unpickled(path: Path) -> OwnFile:
     try:
-        return OwnFile(dict(pickle.loads(path.read_bytes())))  # noqa: S301  written by this user's own session
+        with _needing(path):
+            return OwnFile(dict(pickle.loads(path.read_bytes())))  # noqa: S301  written by this user's own session
     except Exception as error:
         raise Mistake(
             f"The job in {path} cannot be loaded here ({type(error).__name__}: {error}); "
@@ -146,7 +174,7 @@ def _run(path: Path) -> OwnFile:
     if (found := unpacked(path)) is not None:
         _import_from(*found)
     known, threads = set(sys.modules), _threads()
-    with _reading(path), _drawing_alike():
+    with _reading(path), _drawing_alike(), _needing(path):
         try:
             specification.loader.exec_module(module)
         except Reached as reached:
@@ -157,6 +185,29 @@ def _run(path: Path) -> OwnFile:
             _forget(path.stem, before)
             raise Mistake(_words(path, error)) from error
     return OwnFile(vars(module), installed=_installed(module, known, threads))
+
+
+def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
+    """What a function of a user's file makes, or the job at whose measurement it was left; raises Mistake."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        raise Mistake(
+            f"{name} in {path.name} cannot be called without arguments ({error}); name a job, or a function that makes "
+            "one by itself."
+        ) from error
+    except ValueError:  # written in C
+        pass
+    with _reading(path), _drawing_alike(), _needing(path.resolve()):
+        try:
+            return function()
+        except Reached as reached:
+            return reached.job
+        except Mistake:
+            raise
+        except (Exception, SystemExit) as error:
+            told, *_ = f"{type(error).__name__}{_place_of(path, error)}: {error}".splitlines()
+            raise Mistake(f"{name} in {path.name} fails ({told}); put it right, or name a job.") from error
 
 
 @contextmanager
@@ -199,8 +250,6 @@ def _installed(module: ModuleType, known: set[str], threads: int) -> tuple[str, 
 # A file as it was at a commit lies in a tree of its own, and so must all modules that it imports.
 
 ORIGIN = ".origin"  # the end of the name of a file beside such a tree: it holds the place of the working tree
-HARNESS = Path(__file__).resolve().parents[2]
-OURS = tuple(HARNESS / name for name in ("harness", "workloads", "speedmatrix.py"))
 
 
 def unpacked(path: Path) -> tuple[Path, Path] | None:
@@ -235,7 +284,8 @@ def strangers(path: Path) -> list[str]:
     here, found = unpacked(path), []
     elsewhere = [*OURS, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))]
     for name, module in list(sys.modules.items()):
-        file = Path(os.path.realpath(getattr(module, "__file__", None) or "/"))
+        file = Path(getattr(module, "__file__", None) or "/")
+        file = Path(os.path.realpath(file if file.is_absolute() else "/"))  # torch.ops says _ops.py, of nowhere
         if here is None:
             strange = unpacked(file) is not None
         else:
@@ -253,9 +303,13 @@ def _forget(name: str, before: ModuleType | None) -> None:
         sys.modules[name] = before
 
 
+def _place_of(path: Path, error: BaseException) -> str:
+    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path.resolve())]
+    return f" in line {lines[-1]}" if lines else ""
+
+
 def _words(path: Path, error: BaseException) -> str:
-    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)]
-    place = f" in line {lines[-1]}" if lines else ""
+    place = _place_of(path, error)
     if isinstance(error, SystemExit):
         return f'{path.name} ends itself{place} when it is imported; move that below `if __name__ == "__main__":`.'
     return (
@@ -274,6 +328,180 @@ def _reading(path: Path) -> Iterator[None]:
     finally:
         _being_read.pop()
         sys.argv = arguments
+
+
+# What a file is besides its code: settings that it reads, variables that it asks for, modules from further away.
+
+_PLACES = (
+    *OURS,
+    *(Path(__file__).parents[2] / one.name for one in OURS),  # where the clone is found through a link
+    *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")),
+)
+_NOBODYS = (
+    *("<", "/proc/", "/sys/", "/dev/"),
+    *(f"{form}{os.sep * (form.suffix != '.py')}" for one in _PLACES for form in dict.fromkeys((one, one.resolve()))),
+)
+# How code asks for a variable of the environment: os.environ["A"], environ.get("A"), getenv("A").
+_ASKS = re.compile(rb"""(?:\benviron(?:\.get)?|\bgetenv)\s*[\[(]\s*["'](\w+)["']""")
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is a user's own: not the system's, Python's, an installed package's or the harness's."""
+    return not (file.startswith(_NOBODYS) or "site-packages" in file or "dist-packages" in file)
+
+
+@dataclass(slots=True)
+class Needs:
+    """What was opened."""
+
+    files: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # files that were opened to be written, which are no settings
+
+
+_needs: dict[Path, Needs] = {}
+_noting: list[Needs] = []  # that of the innermost block last
+
+
+def needs_of(path: Path) -> Needs:
+    """What a user's file was seen to need in this process, or where another told of it."""
+    return _needs.get(path, Needs())
+
+
+def note_needs(path: Path, files: Iterable[str]) -> None:
+    """Adds to what a user's file needs."""
+    _needs.setdefault(path, Needs()).files.update(files)
+
+
+def variables_of(path: Path) -> dict[str, str | None]:
+    """The variables of the environment that a user's file and modules ask for by name, with the values they have."""
+    code = [path, *(one for one in map(Path, needs_of(path).files) if one.suffix == ".py")]
+    names = {name.decode() for one in code for name in _ASKS.findall(content(one))}
+    return {name: os.environ.get(name) for name in sorted(names)}
+
+
+@contextmanager
+def noting() -> Iterator[Needs]:
+    """All files that are opened within the block; none in arms, which are told what came of it, and timed."""
+    found = Needs()
+    if TOLD in os.environ:
+        yield found
+        return
+    _listen()
+    _noting.append(found)
+    try:
+        yield found
+    finally:
+        _noting.pop()
+
+
+@cache
+def _listen() -> None:
+    """Has this process tell of every file that it opens; it cannot be had to stop, so it is asked once."""
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, words: tuple[Any, ...]) -> None:
+    if event == "open" and _noting:
+        with suppress(Exception):  # of a descriptor, or where the folder that this process works in is gone
+            place = os.path.normpath(Path(os.fsdecode(words[0])).absolute())
+            for one in _noting:
+                (one.files if words[2] & os.O_ACCMODE == os.O_RDONLY else one.written).add(place)
+
+
+@contextmanager
+def _needing(path: Path) -> Iterator[None]:
+    """What is read within the block is part of what a user's file is, as are the modules that there are."""
+    with noting() as found:
+        try:
+            yield
+        finally:
+            if TOLD not in os.environ:
+                note_needs(path, {*_settings(found), *_own_modules()})
+
+
+def _settings(found: Needs) -> Iterator[str]:
+    """The user's own files among those that were read, without code, what lies in hidden folders, and data."""
+    read = {one for one in found.files - found.written if _is_own(one) and "/." not in one}
+    read = {one for one in read if not one.endswith((".py", ".pyc"))}
+    beside = Counter(Path(one).parent for one in read)
+    yield from (one for one in read if beside[Path(one).parent] <= MOST_READ and _is_small(one))
+
+
+def _is_small(file: str) -> bool:
+    with suppress(OSError):
+        found = Path(file).stat()
+        return S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES
+    return False
+
+
+def _own_modules() -> Iterator[str]:
+    """The files of the user's own modules in this process, wherever they lie."""
+    for module in list(sys.modules.values()):
+        file = None
+        with suppress(AttributeError):  # whose own lookup might import what is imported late
+            file = object.__getattribute__(module, "__dict__").get("__file__")
+        if isinstance(file, str) and file.endswith(".py") and _is_own(file) and _is_small(file):
+            yield os.path.normpath(Path(file).absolute())
+
+
+_digests: dict[str, str] = {}
+
+
+def tell_arms(address: Address, digest: str) -> None:
+    """Has arms that begin from now on take a digest for that of a job; they would see other variables."""
+    _digests.pop(str(address), None)
+    _digests[str(address)] = digest
+    for one in list(_digests)[:-MOST_TOLD]:
+        del _digests[one]
+
+
+def told_to_arms() -> dict[str, str]:
+    """The variable with which arms begin."""
+    return {TOLD: json.dumps(_digests)}
+
+
+def digest_told(address: Address) -> str | None:
+    """The digest of a job that this arm was told; None in a process that is none, and for other jobs."""
+    known: dict[str, str] = json.loads(os.environ.get(TOLD, "{}"))
+    return known.get(str(address))
+
+
+_anew_s = [0.0]  # on the clock that files bear
+
+
+def look_anew(since_s: float | None = None) -> None:
+    """What was seen of jobs before a moment, or until now, is believed no more in this process: `--fresh`."""
+    _anew_s[0] = time() if since_s is None else since_s
+
+
+def looked_at_since() -> float:
+    """The moment from which on what was seen of jobs is believed, in seconds since 1970."""
+    return _anew_s[0]
+
+
+# Where the maker of a job that no script defines finds modules, and so must whoever unpickles it.
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Places on the import path, which are put there before what follows in the same pickle is made."""
+
+    places: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find_in, self.places
+
+
+def find_in(*places: str) -> Folders:
+    """Puts folders before those in which this process looks for modules."""
+    sys.path[:0] = [one for one in places if one not in sys.path]
+    return Folders(places)
+
+
+def own_folders() -> Folders:
+    """The folders in which this process looks for modules of the user's own."""
+    places = dict.fromkeys(str(Path(one or ".").resolve()) for one in sys.path)
+    return Folders(tuple(one for one in places if _is_own(f"{one}{os.sep}") and Path(one).is_dir()))
 
 
 # What a loader worker gets where it is no copy of the process that trains.

@@ -61,6 +61,11 @@ def reasons(mask: int) -> tuple[str, ...]:
     return tuple(name for bit, name in BITS.items() if mask & bit)
 
 
+# What becomes of the cache of a data set that keeps what it has read, before windows.
+FILLED, STILL_FILLING = "filled before", "still filling"
+IN_PART = "in part"  # an epoch was read, and not all of it was kept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
     """One configuration, alive in a process that is fresh in every replicate."""

@@ -64,7 +64,8 @@ class Size:
     epoch_steps: int  # length of a timed epoch: after so many steps the same samples come round again
     evaluation_items: int
     data_bytes: int  # on disk, for the free-space check
-    shape: Mapping[str, int]  # the workload's own numbers: files, speakers, classes
+    # The workload's own numbers: files, speakers, classes; `items`: all that the data set has, beyond a short epoch.
+    shape: Mapping[str, int]
     original_epoch_steps: int  # in the real system, shown beside ours
     # For planning only, until arms were seen: about the seconds of a baseline step that loads on one core, and of them
     # what is not loading. Real sizes train on a GPU, beside which loading takes nearly all of a step. 0: nobody knows.
@@ -77,6 +78,7 @@ class Size:
     passes: int = 1  # over the samples in a timed epoch; more where one batch holds all of them several times
     # Which items of a longer data set of the user's an epoch holds, others in each replicate; None: always the same.
     draw: int | None = 0
+    all_items: bool = False  # whether the usual batch goes through all of them, so that every arm begins with the first
     in_order: bool = False  # whether samples come one after another, as the user's own loader takes them
 
     @property
@@ -257,15 +259,19 @@ class Workload:
     def at(self, size: str, batch: int) -> Size:
         """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake.
 
-        A batch may hold all of them a whole number of times.
+        Where that is no whole number of batches, and the data set has more items, an epoch takes some of those. A batch
+        may hold all that there are a whole number of times.
         """
         usual = self.sizes[size]
         most = usual.samples
-        if batch > most and batch % most:
+        items = max(most, usual.shape.get("items", most))
+        whole = items - items % usual.batch
+        if batch > items and batch % whole:
             raise Mistake(
-                f"{self.name} at size {size} has {most} samples in an epoch; choose a batch of at most {most}."
+                f"{self.name} at size {size} has {items} samples in an epoch; choose a batch of at most {items}."
             )
-        return replace(usual, batch=batch, epoch_steps=max(1, most // batch), passes=max(1, batch // most))
+        steps = min(-(-most // batch), items // batch)
+        return replace(usual, batch=batch, epoch_steps=max(1, steps), passes=batch // whole if batch > items else 1)
 
 
 class DescribesWorkload(Protocol):

@@ -4,7 +4,7 @@ import gc
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -68,9 +68,11 @@ def train_until(
 ) -> Trained:
     """Trains until an evaluation reaches the goal, for so many steps at most.
 
-    The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
-    would make training look faster. Losses are read when it is evaluated and not before, which would be a wait in every
-    step. What the start takes is that of the session before, which was the first of its process to read and to compile.
+    The clock stands still while the model is evaluated, and so do loader workers. What a request of theirs brings in
+    such a pause, or a helper that nobody stops, would make training look faster: where anything loads ahead, the same
+    steps are trained once more without evaluations, and their seconds count. Losses are read when the model is
+    evaluated and not before, which would be a wait in every step. What the start takes is that of the session before,
+    which was the first of its process to read and to compile.
     """
     session, ready = _begun(task, proof)
     scores, train_s, start_s = [], 0.0, 0.0
@@ -87,8 +89,39 @@ def train_until(
             if goal.is_met(scores[-1][-1]):
                 break
     session.feed.close()
+    if scores and (task.recipe.workers or _is_helped(ready, session, train_s)):
+        del session, advance
+        unbroken = _unbroken(task, scores[-1][0], goal.every, show, scheduled=scheduled)
+        scores = [(number, seconds, score) for (number, _, score), seconds in zip(scores, unbroken, strict=True)]
     reached = bool(scores) and goal.is_met(scores[-1][-1])
     return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"], start_s=start_s)
+
+
+def _is_helped(ready: Mapping[str, Any], session: Session, train_s: float) -> bool:
+    """Whether it trained faster than batches come that are asked for one after another."""
+    asked = ready["asked_rate"]
+    return bool(asked) and session.feed.order.samples(0, session.consumed) > asked * train_s
+
+
+def _unbroken(
+    task: Task, steps: int, every: int, show: Callable[[int, float], None], *, scheduled: bool
+) -> Iterator[float]:
+    """Trains anew for so many steps without a pause: the seconds that have passed after each `every` of them."""
+    _forget(task)
+    session, spent_s = open_session(task), 0.0
+    advance = _schedule(session, steps, scheduled=scheduled)
+    for number, (loss, took_s) in enumerate(_steps(session, steps, advance, read_every=every), 1):
+        spent_s += took_s
+        if number % every == 0:
+            yield spent_s
+            show(number, loss)
+    session.feed.close()
+
+
+def _forget(task: Task) -> None:
+    """Gives back what a session held that is closed."""
+    gc.collect()
+    task.device.forget_memory()
 
 
 def range_test(
@@ -132,8 +165,7 @@ def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, dict[str, Any]
     trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
     trial.session.feed.close()
     del trial
-    gc.collect()
-    task.device.forget_memory()
+    _forget(task)
     keep_to(cores)  # the first session may have kept some for its workers
     return open_session(task), ready
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
-from math import ceil, lcm
+from math import ceil, inf, lcm
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import AVERAGED_EVERY, Value, patched
+from harness.core.records import FILLED, IN_PART, STILL_FILLING
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, give_back, timed
@@ -320,30 +321,30 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
     taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
-    if before is not None:
-        kept, filled = bool(before), before == FILLED
-    else:
-        kept, filled = _kept(session, step_s, seconds, epoch)
-    if filled:
+    told, dear_s = (before, inf) if before is not None else _kept(session, step_s, seconds, epoch)
+    if told in {FILLED, IN_PART}:
         _seconds_from(session, 0, epoch)
+        if before is None and sorted(_seconds_from(session, 0, min(2 * PROBED, epoch)))[-2:][0] > dear_s:
+            told = IN_PART
     feed.order.go_to(taken)
     feed.taken = taken
-    return {"data_cache": FILLED if filled else STILL_FILLING} if kept else {}
+    return {"data_cache": told} if told else {}
 
 
-FILLED, STILL_FILLING = "filled before", "still filling"
+def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[str, float]:
+    """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
-
-def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[bool, bool]:
-    """Whether the data set keeps what it has read, and whether an epoch of it is read within so many seconds."""
+    And beyond how many seconds a batch is not kept: half way between reading it first and again.
+    """
     far = max(0, epoch - 2 * PROBED)  # not read by the first steps, unless the epoch is short
     first = _seconds_from(session, far, 1)
     if first[0] <= seconds / 4:
         first += _seconds_from(session, far + 1, PROBED - 1)
     again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
     saved_s = (sum(first) - sum(again)) / len(first) * session.task.recipe.micro_batches
-    kept = saved_s > MATTERS * step_s and all(late < CHEAPER * soon for late, soon in zip(again, first, strict=True))
-    return kept, kept and sum(first) / len(first) * epoch < seconds
+    if saved_s <= MATTERS * step_s or any(late >= CHEAPER * soon for late, soon in zip(again, first, strict=True)):
+        return "", 0.0
+    return (FILLED if fmean(first) * epoch < seconds else STILL_FILLING), (fmean(first) + fmean(again)) / 2
 
 
 def _seconds_from(session: Session, number: int, batches: int) -> list[float]:

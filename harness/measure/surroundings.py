@@ -115,6 +115,13 @@ def memory_limit_bytes() -> int:
     return total if limit is None else min(total, limit)
 
 
+def file_system(folder: Path) -> str:
+    """The kind of file system that a folder lies on: `ext4`, `nfs4`, `overlay`."""
+    parents = {str(one) for one in (folder.resolve(), *folder.resolve().parents)}
+    held = [one for one in psutil.disk_partitions(all=True) if one.mountpoint in parents]
+    return max(held, key=lambda one: len(one.mountpoint)).fstype if held else "an unknown file system"
+
+
 def free_bytes(device: str) -> tuple[int, ...]:
     """Memory that could be had now: the host's, within its control group, and the device's where that is a GPU.
 

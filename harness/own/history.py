@@ -1,24 +1,41 @@
 """The user's file as it was at a commit: its whole tree in a folder of its own, from which arms import it."""
 
+import filecmp
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from harness.core.mistake import Mistake
-from harness.core.own_file import NOW, ORIGIN, Address, parse_address
+from harness.core.own_file import (
+    NOW,
+    ORIGIN,
+    Address,
+    looked_at_since,
+    needs_of,
+    note_needs,
+    parse_address,
+    tell_arms,
+    unpacked,
+)
+from harness.core.recipe import Recipe
 from harness.core.workload import Workload
 from harness.own.facts import Facts, differing, facts_text, read_facts, refused, together
 from harness.own.inference import settings_of_process
-from harness.own.job import facts_of, own_folder
+from harness.own.job import SIZES, digest_of, facts_of, own_folder
 from harness.own.parts import check_own
 from harness.run.processes import finding_modules
+from harness.store import replace_file
 
 SHOWN = 12  # digits of a commit in a folder's name
 SUBMODULE = "160000 "  # what git lists of one begins so
@@ -27,9 +44,13 @@ import json, sys
 from pathlib import Path
 from harness.catalogue import read_workload
 from harness.core.mistake import Mistake
+from harness.core.own_file import look_anew, noting
 from harness.own.history import told_of
+look_anew(float(sys.argv[2]))
 try:
-    told = told_of(sys.argv[1], read_workload(Path(sys.argv[1])))
+    with noting() as needs:
+        told = told_of(sys.argv[1], read_workload(Path(sys.argv[1])))
+    told["opened"] = sorted(needs.files)
 except Mistake as mistake:
     told = {"mistake": str(mistake)}
 print(json.dumps(told))
@@ -47,10 +68,7 @@ def since(where: Address, revision: str) -> tuple[Address, Address]:
     folder = own_folder() / f"tree-{commit[:SHOWN]}-{place}"
     then = folder / file.relative_to(top)
     if not folder.is_dir():
-        folder.with_name(f"{folder.name}{ORIGIN}").write_text(str(top), encoding="utf-8")
-        begun = folder.with_name(f"{folder.name}.begun").absolute()
-        _unpack(top, commit, begun)
-        begun.rename(folder)  # which has its name only when it is whole
+        _unpack_into(folder, top, commit)
     if not then.is_file():
         raise Mistake(f"There was no {file.name} in that place at {revision}; name a commit that has the file.")
     now = Address(file, where.names)
@@ -68,6 +86,25 @@ def _git(folder: Path, *words: str) -> bytes:
         )
         raise Mistake(f"git says of {folder}: {said}; name a commit of the repository that holds the file.")
     return done.stdout
+
+
+ANOTHER = "make room there, or set SPEEDMATRIX_DATA to a folder that can be written"
+
+
+def _unpack_into(folder: Path, top: Path, commit: str) -> None:
+    """Puts a commit's tree into a folder, which has its name only when it is whole; raises Mistake."""
+    replace_file(folder.with_name(f"{folder.name}{ORIGIN}"), str(top).encode(), ANOTHER)
+    begun = folder.with_name(f"{folder.name}.begun-{secrets.token_hex(4)}").absolute()  # others may unpack it too
+    try:
+        _unpack(top, commit, begun)
+        begun.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # no other was faster
+            raise Mistake(
+                f"Cannot unpack the commit into {folder.parent} ({error.strerror or error}); {ANOTHER}."
+            ) from error
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)
 
 
 def _unpack(top: Path, commit: str, folder: Path) -> None:
@@ -106,6 +143,7 @@ def check_alike(then: Address, now: Address, revision: str, *, batch: bool = Tru
     Both must say the same of whatever every arm is given alike, of the `batch` too unless the user gives one.
     """
     old, new = seen(replace(then, version="")), seen(replace(now, version=NOW))
+    _check_opened(then, revision, old.opened)
     if batch and old.facts.batch != new.facts.batch:
         raise Mistake(
             f"{now.path.name} takes batches of {new.facts.batch} now and took {old.facts.batch} at {revision}; "
@@ -117,17 +155,40 @@ def check_alike(then: Address, now: Address, revision: str, *, batch: bool = Tru
         raise Mistake(f"{refused(f'{now.path.name} of now, against {revision},', names, ours, theirs)}.")
 
 
+def _check_opened(then: Address, revision: str, opened: Iterable[str]) -> None:
+    """Raises Mistake where the old version reads a file of the working tree that git held otherwise at the commit.
+
+    Both arms work in one folder, and both would read what lies there now.
+    """
+    found = unpacked(then.path.resolve())
+    assert found is not None  # noqa: S101  it was unpacked by `since`
+    tree, top = found
+    for place in map(Path, map(os.path.realpath, opened)):
+        if place.suffix in {".py", ".pyc"} or not place.is_relative_to(top) or place.is_relative_to(tree):
+            continue  # of modules it is told by themselves
+        was = tree / place.relative_to(top)
+        if place.is_file() and was.is_file() and not filecmp.cmp(was, place, shallow=False):
+            beside = os.path.relpath(was, then.path.resolve().parent)
+            raise Mistake(
+                f"{then.path.name} at {revision} opens {place.relative_to(top)} in the working tree, where it is not "
+                "what it was at that commit, so that both versions would read the same; name a commit that opens it "
+                f"by the file's own place (Path(__file__).parent / {beside!r}), or give it its content of then, to "
+                "compare the code alone."
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a look at a job in a process of its own gave."""
 
     facts: Facts
     process: dict[str, str]  # what importing its file set for the whole process
+    opened: tuple[str, ...]  # files that were read meanwhile
 
 
 def seen(address: Address) -> Seen:
     """Looks at a job in a process of its own; raises Mistake for what cannot be looked at."""
-    command = [sys.executable, "-P", "-c", _LOOK, str(address)]
+    command = [sys.executable, "-P", "-c", _LOOK, str(address), str(looked_at_since())]
     done = subprocess.run(command, env=finding_modules(os.environ), capture_output=True, text=True, check=False)
     try:
         told = json.loads(done.stdout.strip().splitlines()[-1])
@@ -136,10 +197,27 @@ def seen(address: Address) -> Seen:
         raise Mistake(f"{address.path} cannot be looked at ({last}); put it right.") from None
     if "mistake" in told:
         raise Mistake(told["mistake"])
-    return Seen(read_facts(told["facts"]), told["process"])
+    note_needs(address.path, told["files"])
+    tell_arms(address, told["digest"])
+    return Seen(read_facts(told["facts"]), told["process"], tuple(told["opened"]))
 
 
 def told_of(where: str, workload: Workload) -> dict[str, Any]:
     """What `seen` asks of the process that it starts; raises Mistake where modules are those of another version."""
-    check_own(parse_address(where).path.resolve())
-    return {"facts": facts_text(facts_of(workload)), "process": settings_of_process()}
+    file, process = parse_address(where).path.resolve(), settings_of_process()
+    _build(workload)
+    check_own(file)
+    needs = needs_of(file)
+    return {
+        "facts": facts_text(facts_of(workload)), "process": process, "digest": digest_of(workload),
+        "files": sorted(needs.files),
+    }  # fmt: skip
+
+
+def _build(workload: Workload) -> None:
+    """Reads an item and builds a model, as arms do, for what they open; what they fail at is told elsewhere."""
+    parts, size = workload.parts(), workload.sizes[SIZES[0]]
+    with suppress(Exception):
+        parts.dataset(Path(), size, Recipe())[0]
+    with suppress(Exception):
+        parts.model(size, Recipe())

@@ -315,7 +315,18 @@ def _received(kind: type[Items], sent: Any, count: int, how: dict[str, Any]) -> 
 
 
 class Kept(list[Any]):
-    """Items that were read once, when the arm was built, and are kept in memory."""
+    """Items that were read once, when the arm was built, each at its place in the data set; None where none was read.
+
+    So whoever reads them sets the seeds that belong to those places, as is done for items that are read anew.
+    """
+
+    @classmethod
+    def of(cls, items: Items) -> "Kept":
+        """All of these items."""
+        held = cls([None] * len(items.dataset))
+        for index in range(len(items)):
+            held[items.place(index)] = items[index]
+        return held
 
     def __getitems__(self, places: list[int]) -> list[Any]:
         return [self[one] for one in places]

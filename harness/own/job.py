@@ -3,11 +3,13 @@
 import hashlib
 import inspect
 import io
+import os
 import pickle
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -22,13 +24,20 @@ from harness.core.optimization import Numerics, Optimization, Stage
 from harness.core.own_file import (
     NOW,
     PICKLED,
+    TOLD,
     Address,
     Reached,
+    content,
+    digest_told,
     files_of,
     is_being_read,
+    looked_at_since,
+    own_folders,
     parse_address,
     read_file,
+    tell_arms,
     unpacked,
+    variables_of,
 )
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
@@ -38,11 +47,13 @@ from harness.own.items import first_line, is_factory, source_of
 from harness.own.network import device_here
 from harness.own.parts import Builder
 from harness.run.data import data_root
+from harness.run.preparation import is_measuring, measuring_alone
 from harness.store import make_folder, replace_file
 
 SIZES = ("smoke", "quick", "standard")  # a job has one size, under whatever name it is asked for
 LESSON_EPOCHS = 10  # of a job that is trained for its score, unless as many steps are asked for
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+FOLDERS = "__speedmatrix_folders__"  # the first name in the file of a job that no script defines
 LINES = "__speedmatrix_lines__"  # among a module's names: how many jobs each of its lines has made since it began
 
 
@@ -155,12 +166,9 @@ class Job:
         """This job as a workload whose file has that address; what is seen of it is kept until the code changes."""
         named = dict(zip(address.names[1:], others, strict=True))
         name = self.name or (address.path.stem if address.path.suffix == ".py" else "job")
-        words = f"{address.names} {self.name} {self.batch}"
         newer = parse_address(address.version) if address.version not in {"", NOW} else None
-        if (old := unpacked(address.path)) is not None:
-            words += old[0].name  # its own facts, though no file beside it has changed since
-        digest = _digest_of(address.path, words + (_digest_of(newer.path, words) if newer else ""))
-        facts = _kept_facts(self, f"{name}-{digest}", address.path, named, newer)
+        digest = _digest_for(self, address, newer)
+        facts = _kept_facts(self, _place_of_facts(name, digest, address.path), address.path, named, newer)
         builder = Builder(
             job=self, others=named, file=address.path,
             versions={NOW: address.version == NOW} if address.version else {},
@@ -170,7 +178,7 @@ class Job:
             shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
             compute_s=facts.compute_s, keeps_items=facts.keeps_items, seeded_items=facts.seeded,
             whole_batches=facts.whole_batches, draw=None if facts.kept_outside else 0,
-            in_order=facts.in_order,
+            all_items=facts.epoch_steps >= facts.steps, in_order=facts.in_order,
         )  # fmt: skip
         return Workload(
             name=name, title=f"{name}: training of the user's own", origin=address.path.name,
@@ -299,21 +307,39 @@ def _name_of(part: Any) -> str:
 # What is seen of a job is kept beside the data, so that every process of a run plans the same.
 
 
+def _digest_for(one: Job, address: Address, newer: Address | None) -> str:
+    """The digest of a job, of both versions if there is a newer one; arms are told it and have it from there."""
+    if (told := digest_told(address)) is not None:
+        return told
+    words = f"{address.names} {one.name} {one.batch}"
+    if (old := unpacked(address.path)) is not None:
+        words += old[0].name  # its own facts, though no file beside it has changed since
+    digest = _digest_of(address.path, words + (_digest_of(newer.path, words) if newer else ""))
+    tell_arms(address, digest)
+    return digest
+
+
 def _digest_of(path: Path, words: str) -> str:
-    """Eight digits for a job's file, the Python files beside it and in its repository, and what it depends on."""
-    digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()}".encode())
+    """Eight digits for a job's file, the Python files around it, what it reads and asks for, and where it runs."""
+    digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()} {variables_of(path)}".encode())
     for one in files_of(path):
-        digest.update(one.read_bytes())
+        digest.update(content(one))
     return digest.hexdigest()[:8]
 
 
-def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job], newer: Address | None) -> Facts:
-    path = own_folder() / f"{name}.json"
-    if path.is_file():
+def _place_of_facts(name: str, digest: str, file: Path) -> Path:
+    """Where facts are kept, those of each folder by themselves: other data may lie beside the same code."""
+    return own_folder() / f"{name}-{digest}-{hashlib.sha256(os.fsencode(file.parent)).hexdigest()[:8]}.json"
+
+
+def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer: Address | None) -> Facts:
+    if path.is_file() and path.stat().st_mtime >= looked_at_since():
         kept = read_facts(path.read_text(encoding="utf-8"))
         if is_factory(one.dataset) or _are_of(one, kept):  # what a factory makes may take long
             return kept
-    facts = look(one, file, others)
+    # Its steps would disturb whatever is timed, and their own times would be kept.
+    with nullcontext() if TOLD in os.environ or is_measuring() else measuring_alone():
+        facts = look(one, file, others)
     if newer:
         from harness.own.history import seen
 
@@ -330,8 +356,13 @@ def _are_of(one: Job, facts: Facts) -> bool:
 
 def facts_of(workload: Workload) -> Facts:
     """What was seen of a job, of which this workload was made in this process."""
-    digest = workload.source.rpartition(" ")[2]
-    return read_facts((own_folder() / f"{workload.name}-{digest}.json").read_text(encoding="utf-8"))
+    file = parse_address(workload.path or "").path
+    return read_facts(_place_of_facts(workload.name, digest_of(workload), file).read_text(encoding="utf-8"))
+
+
+def digest_of(workload: Workload) -> str:
+    """The digest of the job of which this workload was made."""
+    return workload.source.rpartition(" ")[2]
 
 
 def own_folder() -> Path:
@@ -391,13 +422,13 @@ def _bound(one: Job) -> tuple[Path | None, str | None]:
 
 def _pickled(jobs: tuple[Job, ...]) -> Path:
     names = ("job", "other")[: len(jobs)]
-    data = _dumped(dict(zip(names, jobs, strict=True)))
+    data = _dumped({FOLDERS: own_folders(), **dict(zip(names, jobs, strict=True))})
     path = own_folder() / f"{hashlib.sha256(data).hexdigest()[:8]}{PICKLED}"
     replace_file(path, data, "set SPEEDMATRIX_DATA to a folder that can be written")
     return Path(str(Address(path, names if len(names) > 1 else ())))
 
 
-def _dumped(jobs: dict[str, Job]) -> bytes:
+def _dumped(jobs: dict[str, Any]) -> bytes:
     try:
         import cloudpickle
 

@@ -305,16 +305,20 @@ class Builder:
     def _dataset(self, _folder: Path, size: Size, recipe: Recipe) -> Dataset[Any]:
         job = self.changed(recipe)
         dataset, count, shape = source_of(job).dataset, size.samples, self._shape(job)
+        if count > len(dataset):
+            raise Mistake(
+                f"The data set has {len(dataset)} items, and an epoch here takes {count}; give every job and option of "
+                "a comparison as many items, or take a smaller batch."
+            )
         seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
         kind = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items
-        first = len(dataset) - count < size.batch  # every arm has the items of one whose data set stands there as it is
-        places: dict[str, Any] = {"draw": size.draw or 0, "in_order": size.in_order, "first": first}
+        how: dict[str, Any] = {"seeded": seeded, "file": self.file}
+        how |= {"draw": size.draw or 0, "in_order": size.in_order, "first": size.all_items}
         if recipe.in_memory_data:
-            read = Items(dataset, count, shape, seeded=seeded, file=self.file, **places)
-            return kind(Kept(map(read.__getitem__, range(count))), count, shape, seeded=False, file=self.file)
-        if kind is Items and first and shape.pair and not seeded and self._is_plain(dataset, recipe):
+            return kind(Kept.of(Items(dataset, count, shape, **how)), count, shape, **how)
+        if kind is Items and size.all_items and shape.pair and not seeded and self._is_plain(dataset, recipe):
             return dataset  # type: ignore[no-any-return]
-        return kind(dataset, count, shape, seeded=seeded, file=self.file, **places)
+        return kind(dataset, count, shape, **how)
 
     def _is_plain(self, dataset: Any, recipe: Recipe) -> bool:
         """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""

@@ -25,18 +25,20 @@ class Keyword:
     name: str
     value: str | None = None
     position: int | None = None  # among arguments without names; None where it has none
+    usual: str = "None"  # what PyTorch and the baseline take where nothing is given
     needs: str = ""  # an option without which a call cannot take it
     excludes: str = ""  # and one that must not
 
 
+_OFF = frozenset({"0", "False", "None"})  # what a call gives that has none of an option
 _DEFAULTS = frozenset({"set_to_none"})  # of PyTorch since 2.0: only who switched it off has something to change
 # What an option comes to in a script.
 KEYWORDS: Mapping[str, Keyword] = {
     "workers": Keyword(_LOADERS, "num_workers", position=5),
-    "prefetch_factor": Keyword(_LOADERS, "prefetch_factor", needs="workers"),
+    "prefetch_factor": Keyword(_LOADERS, "prefetch_factor", usual="2", needs="workers"),
     "persistent_workers": Keyword(_LOADERS, "persistent_workers", "True", needs="workers"),
     "pin_memory": Keyword(_LOADERS, "pin_memory", "True", position=7),
-    "start_method": Keyword(_LOADERS, "multiprocessing_context", position=11, needs="workers"),
+    "start_method": Keyword(_LOADERS, "multiprocessing_context", position=11, usual="'fork'", needs="workers"),
     "fused_optimizer": Keyword(_FUSED, "fused", "True", excludes="foreach"),
     "foreach_optimizer": Keyword(_OPTIMIZERS, "foreach", "True", excludes="fused"),
     "in_place_activations": Keyword(frozenset({"ReLU"}), "inplace", "True", position=0),
@@ -46,12 +48,13 @@ KEYWORDS: Mapping[str, Keyword] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """A script with advice written in, and the options for which it has no place."""
+    """A script with advice written in, and what it has in place of that or no place for."""
 
     name: str
     before: str
     after: str
-    left: tuple[Option, ...]
+    left: tuple[Option, ...]  # for which it has no place
+    kept: tuple[str, ...]  # values that calls give and that were not compared, in words
 
     @property
     def diff(self) -> str:
@@ -65,34 +68,40 @@ class Rewritten:
         )
 
 
-def rewritten(name: str, source: str, options: Sequence[Option]) -> Rewritten:
-    """The script with the options switched on wherever a call takes one; raises Mistake for what is no Python."""
+def rewritten(name: str, source: str, options: Sequence[Option], reference: Iterable[Option] = ()) -> Rewritten:
+    """The script with the options switched on wherever a call takes one; raises Mistake for what is no Python.
+
+    They were compared with a `reference`: a call keeps a value that is neither off, nor advised, nor that of these.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         raise Mistake(f"{name} is no Python that can be read ({error}); name the script of your training.") from error
     data, places = source.encode(), _line_starts(source)
+    compared = {one.name: [one] for one in reference}
     edits: dict[int, tuple[int, str]] = {}
     left = []
+    kept: list[str] = []
     for option in options:
         keyword = KEYWORDS.get(option.name)
         calls = [
             one for one in ast.walk(tree) if isinstance(one, ast.Call) and keyword and _named(one) in keyword.calls
         ]
         found = [
-            _edit(one, keyword, option, (data, places))
+            _edit(one, keyword, [option, *compared.get(option.name, ())], (data, places))
             for one in calls
             if keyword and _is_possible(one, keyword.needs, options)
         ]
         if None in found or not found:
             left.append(option)
-        for begin, end, text in filter(None, found):
+        kept += [one for one in found if isinstance(one, str)]
+        for begin, end, text in (one for one in found if isinstance(one, tuple)):
             stop, before = edits.get(begin, (end, ""))
             edits[begin] = max(stop, end), before + text
     for begin in sorted(edits, reverse=True):
         end, text = edits[begin]
         data = data[:begin] + text.encode() + data[end:]
-    return Rewritten(name=name, before=source, after=data.decode(), left=tuple(left))
+    return Rewritten(name=name, before=source, after=data.decode(), left=tuple(left), kept=tuple(kept))
 
 
 def _is_possible(call: ast.Call, needed: str, options: Iterable[Option]) -> bool:
@@ -120,18 +129,22 @@ def _named(call: ast.Call) -> str:
 _Text = tuple[bytes, Sequence[int]]  # a script, and where its lines begin
 
 
-def _edit(call: ast.Call, keyword: Keyword, option: Option, text: _Text) -> tuple[int, int, str] | None:
-    """From which byte to which one other text shall stand, which may be none; None where a call takes no keyword."""
-    value = keyword.value or repr(option.level)
+def _edit(
+    call: ast.Call, keyword: Keyword, options: Sequence[Option], text: _Text
+) -> tuple[int, int, str] | str | None:
+    """From which byte to which one other text shall stand, which may be none; None where a call takes no keyword.
+
+    The first of the options is advised, and the others were compared with it: words where a call gives another value.
+    """
+    value, *others = (keyword.value or repr(one.level) for one in options)
     excluded = next((one.value for one in call.keywords if one.arg == keyword.excludes), None)
     if any(isinstance(one, ast.Starred) for one in call.args) or (excluded and ast.unparse(excluded) == "True"):
         return None  # it may be among the starred already
     given = _given(call, keyword)
     if given is not None:
-        begin, end = _begin(given, text[1]), _end(given, text[1])
-        return begin, end, text[0][begin:end].decode() if ast.unparse(given) == value else value
+        return _exchanged(given, keyword, (value, *others), text)
     end = _end(call, text[1]) - 1
-    if option.name in _DEFAULTS:
+    if options[0].name in _DEFAULTS:
         return end, end, ""  # who does not name it has it
     if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.GeneratorExp) for one in call.args):
         return None  # what follows ** may hold it already, and a generator without brackets may have no neighbour
@@ -140,6 +153,15 @@ def _edit(call: ast.Call, keyword: Keyword, option: Option, text: _Text) -> tupl
         return end, end, f"{keyword.name}={value}"
     last = _after_brackets(text[0], max(_end(one, text[1]) for one in arguments), end)
     return last, last, f", {keyword.name}={value}"
+
+
+def _exchanged(given: ast.expr, keyword: Keyword, values: Sequence[str], text: _Text) -> tuple[int, int, str] | str:
+    """The first of the values in place of one that is off or another of them; words for any other, which stays."""
+    there = ast.unparse(given)
+    if there not in {*_OFF, keyword.usual, *values}:
+        return f"{keyword.name}={there} in line {given.lineno}"
+    begin, end = _begin(given, text[1]), _end(given, text[1])
+    return begin, end, text[0][begin:end].decode() if there == values[0] else values[0]
 
 
 def _after_brackets(data: bytes, begin: int, end: int) -> int:

@@ -428,10 +428,11 @@ def _of_a_gpu(claim: Claim, environment: Environment) -> Iterator[str]:
 
 
 def _of_cores(claim: Claim, stack: Iterable[Option], environment: Environment) -> Iterator[str]:
-    """That there are fewer cores than workers, of which a system may have more than a claim is about."""
-    found = [one.level for one in stack if one.name == "workers"]
-    if claim.metric is Metric.THROUGHPUT and any(isinstance(one, int) and one > environment.cores for one in found):
-        yield f"tested with {found[0]} workers on {environment.cores} cores"
+    """That workers shared fewer cores, of which the machine of a promise may have more."""
+    workers, cores = next((one.level for one in stack if one.name == "workers"), None), environment.cores
+    if claim.metric is Metric.THROUGHPUT and isinstance(workers, int) and workers > cores:
+        shared = "1 core" if cores == 1 else f"{cores} cores"
+        yield f"{workers} workers shared {shared} (the machine of the promise may have more)"
 
 
 def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:

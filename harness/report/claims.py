@@ -148,7 +148,8 @@ _SAID = {
 
 
 _DECIDED = tuple(_SAID)[:7]  # that the promise holds, or does not
-_UNTESTED = (ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
+_NEVER_RUN = (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
+_UNTESTED = (ClaimVerdict.NO_RESULT, *_NEVER_RUN)
 
 
 def foremost(accounts: Iterable[Account]) -> list[Finding]:
@@ -189,10 +190,11 @@ def _otherwise(findings: Sequence[Finding]) -> str:
     words = ", ".join(f"{told[place]} {place}" for place in _PLACES if told[place])
     quality = sum(one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value is None for one in findings)
     words += f"; {quality} are about losses and have none" if words and quality else ""
-    return f" Under those other conditions, which decide nothing, the intervals of {words}." if words else ""
+    where = " Under those other conditions, which decide nothing, the intervals lie, held against what was promised"
+    return f"{where}: {words}." if words else ""
 
 
-_PLACES = "lie within what was promised", "wholly below it", "wholly above it", "reach beyond it"
+_PLACES = "inside", "below", "above", "straddling an end or too wide to say"
 
 
 def _place(claim: Claim, seen: MeasuredValue) -> str:
@@ -212,7 +214,7 @@ def _overstated(finding: Finding) -> float | None:
 
 def by_report(accounts: Iterable[Account]) -> Table:
     """What became of the promises, by the system that they are about."""
-    columns = ("about", "promises", "held or more", "refuted", "undecided", "tested otherwise", "not tested")
+    columns = ("about", "promises", "held or more", "refuted", "undecided", "tested otherwise", "no result, not tested")
     rows = []
     for title, findings in together((_about(one), one) for one in foremost(accounts)).items():
         counts = Counter(one.claim_verdict for one in findings)
@@ -275,7 +277,7 @@ _CONTRADICTING = "Claims that contradict each other"
 _MEANINGS = (
     ("confirmed, overstated, no effect, harmful", "measured under the conditions of the promise, which is so judged"),
     ("tested otherwise", "measured under other conditions, named in the row, so that the promise is not judged"),
-    ("undecided", "the interval allows the promise and its contrary"),
+    ("undecided", "the interval allows the promise and its contrary, or too few workloads tell"),
     ("no result", "it was run and gave no ratio that could be believed, for the reason in the row"),
     ("not measured yet", "this suite can test it on that machine, and nobody has"),
     ("not testable here", "the machine lacks what it needs, such as a GPU"),
@@ -307,9 +309,9 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
 
 
 def tested(account: Account) -> Account:
-    """The same account without what was not tested."""
-    kept = [one for one in account.findings if one.claim_verdict not in _UNTESTED]
-    parts = (tuple(part for part in one.parts if part.claim_verdict not in _UNTESTED) for one in kept)
+    """The same account without what was not run."""
+    kept = [one for one in account.findings if one.claim_verdict not in _NEVER_RUN]
+    parts = (tuple(part for part in one.parts if part.claim_verdict not in _NEVER_RUN) for one in kept)
     found = tuple(replace(one, parts=those) for one, those in zip(kept, parts, strict=True))
     return replace(account, findings=found)
 

@@ -364,6 +364,8 @@ def _interval(label: str, one: Estimate, limits: tuple[float, float], index: int
 _BARS_TOP, _TITLE, _BAR, _GAP, _ARM, _BARS_LABELS, _BARS_NUMBERS = 54, 24, 11, 2, 48, 214, 118  # pixels
 _REACH = 2.0  # an upper bound is cut where it is so many times further up than all else
 LOADER, STEP, MEASURED = "loader alone", "step alone", "both: what it trains"
+SLOW_PROBE = "* in a probe at a slow moment: what it trains is faster"
+_NOTE = 18  # pixels
 
 
 Arms = Mapping[str, Bottleneck]  # the stacks of one workload, which share an axis: their rates and both upper bounds
@@ -371,18 +373,25 @@ Arms = Mapping[str, Bottleneck]  # the stacks of one workload, which share an ax
 
 def stage_bars(title: str, groups: Mapping[str, Arms]) -> str:
     """The arms of each workload as SVG; each workload has an axis of its own that begins at 0."""
-    height = _BARS_TOP + sum(_TITLE + _ARM * len(arms) for arms in groups.values()) + 4
-    described = "; ".join(
-        f"{name}, {arm}: loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}, "
-        f"trains {rate(found.rate)}"
-        for name, arms in groups.items()
-        for arm, found in arms.items()
-    )
-    frame = Frame(width=WIDTH, height=height, title=title, description=described)
-    return drawn(frame, _bars_marks(title, groups))
+    every = [(name, arm, found) for name, arms in groups.items() for arm, found in arms.items()]
+    note = SLOW_PROBE if any(min(one.loader_rate, one.compute_rate) < one.rate for *_, one in every) else ""
+    height = _BARS_TOP + sum(_TITLE + _ARM * len(arms) for arms in groups.values()) + 4 + (_NOTE if note else 0)
+    described = [
+        f"{name}, {arm}: loader alone {_probed(found.loader_rate, found)}, "
+        f"step alone {_probed(found.compute_rate, found)}, trains {rate(found.rate)}"
+        for name, arm, found in every
+    ]
+    description = "; ".join((*described, note) if note else described)
+    frame = Frame(width=WIDTH, height=height, title=title, description=description)
+    return drawn(frame, _bars_marks(title, groups, note))
 
 
-def _bars_marks(title: str, groups: Mapping[str, Arms]) -> Iterator[Shape]:
+def _probed(value: float, found: Bottleneck) -> str:
+    """A rate, with a star where what is trained beats it, which it should bound."""
+    return rate(value) + ("*" if value < found.rate else "")
+
+
+def _bars_marks(title: str, groups: Mapping[str, Arms], note: str) -> Iterator[Shape]:
     yield heading(title)
     x, y = float(_BARS_LABELS), float(_BARS_TOP)
     for colour, text in ((BLUE, LOADER), (VIOLET, STEP), (GREY, MEASURED)):
@@ -398,18 +407,20 @@ def _bars_marks(title: str, groups: Mapping[str, Arms]) -> Iterator[Shape]:
             yield Label(x=_BARS_LABELS - 10, y=y + 1.5 * _BAR + _GAP, text=shortened(arm, 27), anchor="right", size=12)
             rates = ((BLUE, found.loader_rate), (VIOLET, found.compute_rate), (GREY, found.rate))
             for number, (colour, value) in enumerate(rates):
-                yield from _bars_bar(value, limit, y + number * (_BAR + _GAP), colour)
+                yield from _bars_bar(value, limit, y + number * (_BAR + _GAP), colour, _probed(value, found))
             y += _ARM
+    if note:
+        yield Label(x=8, y=y + _NOTE / 2, text=note, size=11)
 
 
 def _limit(arms: Collection[Bottleneck]) -> float:
     """Where the axis ends: at the largest rate, unless one upper bound would squeeze all others."""
     lower = max(max(arm.rate, min(arm.loader_rate, arm.compute_rate)) for arm in arms)
-    upper = max(max(arm.loader_rate, arm.compute_rate) for arm in arms)
+    upper = max(max(arm.rate, arm.loader_rate, arm.compute_rate) for arm in arms)
     return min(upper, _REACH * lower)
 
 
-def _bars_bar(value: float, limit: float, y: float, colour: str) -> Iterator[Shape]:
+def _bars_bar(value: float, limit: float, y: float, colour: str, text: str) -> Iterator[Shape]:
     room = WIDTH - _BARS_LABELS - _BARS_NUMBERS - 20
     width = max(1.5, room * min(value, limit) / limit)
     middle = y + _BAR / 2
@@ -419,7 +430,7 @@ def _bars_bar(value: float, limit: float, y: float, colour: str) -> Iterator[Sha
         yield Box(x=_BARS_LABELS + width - 12, y=y, width=5, height=_BAR, fill=colour, opacity=0.7)
         yield Box(x=_BARS_LABELS + width - 4, y=y, width=3, height=_BAR, fill=colour, opacity=0.45)
     is_measured = colour == GREY
-    yield Label(x=_BARS_LABELS + width + 6, y=middle, text=rate(value), size=11, is_bold=is_measured)
+    yield Label(x=_BARS_LABELS + width + 6, y=middle, text=text, size=11, is_bold=is_measured)
 
 
 # The waterfall: a stack's speedup in parts that multiply to the whole, on a log axis.

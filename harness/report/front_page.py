@@ -17,6 +17,7 @@ from harness.core.claims import Claim, Metric
 from harness.core.configuration import Option
 from harness.core.emulation import widest_band
 from harness.core.optimization import Timing
+from harness.core.plan import TUNED
 from harness.report import claims
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
@@ -31,6 +32,7 @@ from harness.report.published import (
     at,
     file_name,
     is_single,
+    is_stack,
     telling,
 )
 from harness.report.published_parts import (
@@ -43,6 +45,7 @@ from harness.report.published_parts import (
     days,
     estimated,
     faster_otherwise,
+    faster_over_original,
     heat_map_picture,
     named,
     on_training,
@@ -130,7 +133,8 @@ def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
     """The newest other run on the machine that asked the same, in whatever environment; None unless it says the same.
 
     A run whose ratio is part of the entry's average is no other. What was disturbed says nothing, nor what is so wide
-    that it had to agree; an older run that agrees does not outweigh a newer one that contradicts.
+    that it had to agree, or too uncertain for that average; an older run that agrees does not outweigh a newer one that
+    contradicts.
     """
     runs = (run for setting in place.settings for run in setting.runs)
     one, estimate = next(_others(runs, entry), (None, None))
@@ -143,14 +147,17 @@ def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
 
 
 def _others(runs: Iterable[StoredRun], entry: StoredRow) -> Iterator[tuple[StoredRow, Estimate]]:
-    """What other runs, of whatever environment, answer to the same question on a calm machine; the newest first."""
+    """What other runs, of whatever environment, answer to the same question on a calm machine; the newest first.
+
+    Beside an answer that an average may hold, only such count.
+    """
     asked, ours = replace(entry.question, environment=""), entry.alone.row.estimate
     inside = {one.run.name for one in entry.repeats or (entry,)}
     for one in entries(run for run in runs if run.name not in inside):
         estimate = one.row.estimate
         if estimate is None or ours is None or estimate.disturbed or estimate.half_width > _WIDER * ours.half_width:
             continue
-        if replace(one.question, environment="") == asked:
+        if (estimate.is_sound or not ours.is_sound) and replace(one.question, environment="") == asked:
             yield one, estimate
 
 
@@ -386,7 +393,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
     """What a stack gains over what the real system had switched on, in this environment or another one of ours."""
     if best.row.label == ORIGINAL:
         return "1: these are its settings"
-    found = _against_original(place, setting, topic, best)
+    there, found = _against_original(place, setting, topic, best)
     if found is None:
         sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
         rows = (one for sheet in sheets for one in sheet.measured if one.row.label == ALL)
@@ -397,11 +404,12 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
     unlike = stack_unlike(found, best)
     known = unbroken(estimated(found))
     told = f"{known} (there {code(best.row.label)} was {unlike})" if unlike else known
-    return told if found.run in setting.runs else f"{told}, in another environment"
+    elsewhere = "" if found.run in setting.runs else ", in another environment"
+    return f"{told}{elsewhere}{faster_over_original(there, found)}"
 
 
-def _against_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> StoredRow | None:
-    """The best stack against the real system's settings, in this environment or another one of ours."""
+def _against_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> tuple[Topic, StoredRow | None]:
+    """The best stack against the real system's settings, in this environment or another one of ours, and its topic."""
     others = (
         one
         for other in place.settings
@@ -409,8 +417,8 @@ def _against_original(place: Place, setting: Setting, topic: Topic, best: Stored
         for one in other.topics
         if one.name == topic.name
     )
-    known = (one.against(ORIGINAL, best) for one in (topic, *others))
-    return next((one for one in known if one is not None), None)
+    known = ((one, one.against(ORIGINAL, best)) for one in (topic, *others))
+    return next(((one, found) for one, found in known if found is not None), (topic, None))
 
 
 def _tells(found: StoredRow) -> bool:
@@ -435,20 +443,27 @@ _Held = Mapping[str, Mapping[str, Option]]  # options of the real systems by wor
 
 
 def _held(publication: Publication) -> _Held:
-    """What the real systems had switched on, wherever that was measured; some machines cannot have all of it."""
-    topics = (one for place in publication.places for setting in place.settings for one in setting.topics)
+    """What the real systems had switched on, wherever we measured that; some machines cannot have all of it.
+
+    Former versions tuned malloc in every arm, whatever the real system does.
+    """
+    settings = (one for place in publication.places for one in place.settings if not one.is_contributed)
+    topics = (topic for one in settings for topic in one.topics)
     found = ((one.name, sheet) for one in topics for sheet in one.sheets if sheet.name == ORIGINAL)
     return {
-        name: {str(option.name): option for sheet in sheets for option in sheet.config.options}
+        name: {one.name: one for sheet in sheets for one in sheet.config.options if one.name != TUNED}
         for name, sheets in together(found).items()
     }
 
 
-def _alone(topic: Topic, best: StoredRow, already: Mapping[str, Option]) -> Iterator[str]:
-    """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
+def _alone(topic: Topic, best: StoredRow, already: Mapping[str, Option], *, itself: bool = False) -> Iterator[str]:
+    """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it.
+
+    Beside the best, or only the best `itself` where that is a single option.
+    """
     inside, wanted = set(best.row.comparison.treatment.options), best.row.comparison.treatment
-    others = ((label, one) for label, one in topic.gains.items() if one.row.comparison.treatment != wanted)
-    for label, one in islice(others, _ALONE):
+    gains = ((label, one) for label, one in topic.gains.items() if (one.row.comparison.treatment == wanted) is itself)
+    for label, one in islice(gains, _ALONE):
         held = is_single(best) or inside.issuperset(one.row.comparison.treatment.options)
         beside = "" if held else f", not part of {code(best.row.label)}"
         name = label.partition("=")[0]
@@ -495,15 +510,15 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     by_kind = together((setting.environment.emulated, (place, setting, topic)) for place, setting, topic in answers)
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
     yield (
-        "How many times as fast a training step is: first with the one option that surely gains most (the highest "
-        "lower end of an interval), then with the fastest of all stacks, both against the same training with every "
-        "option off; last that stack against what the real system had switched on, with the options by which it "
-        "differed there. "
-        f"{_sizes_in_words(answers)} 'Of 3 runs' stands before the lowest and the highest of the runs that were "
-        f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
+        "How many times as fast a training step is as in the baseline, the same training with every option off: first "
+        "with the one option that surely gains most (the highest lower end of an interval), then with the fastest of "
+        "the stacks measured against the baseline. Last, that stack against what the real system had switched on, with "
+        "the options by which it differed there, and what was faster there. "
+        f"{_sizes_in_words(answers)} 'Of 3 runs, 2x to 3x': the lowest and the highest of the runs that were averaged. "
+        f"'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
-        "steps, that comes first. Every arm computes with one thread, that of the real system's settings too."
-        + ("" if real else " No real GPU was measured.")
+        "steps, that comes first. Every arm computes with one thread, that of the real system's settings too, except "
+        f"with {code('trainer_threads=2')}." + ("" if real else " No real GPU was measured.")
     )
     for emulated, several in sorted(by_kind.items()):
         alike = _alike_over(several) if emulated else ""
@@ -529,7 +544,7 @@ def _error_of_tables(answers: Sequence[_Answer]) -> str:
 
 def _alike_over(answers: Sequence[_Answer]) -> str:
     """In what stacks differ over the real systems' settings, where several differ and all in the same."""
-    bests = ((_against_original(*one, best), best) for one in answers if (best := one[2].best))
+    bests = ((_against_original(*one, best)[1], best) for one in answers if (best := one[2].best))
     unlike = [stack_unlike(over, best) for over, best in bests if over and _tells(over)]
     return unlike[0] if len(unlike) > 1 and len(set(unlike)) == 1 else ""
 
@@ -552,12 +567,22 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 3)
         return
-    yield next(_alone(topic, best, already), NOTHING)
-    yield f"{code(best.row.label)} {unbroken(_bare(best))}"
-    over = _against_original(place, setting, topic, best)
-    elsewhere = "" if over is None or over.run in setting.runs else ", in another environment"
-    yield over_original(over, best, said) + elsewhere if over and _tells(over) else NOTHING
+    fastest, is_alone = f"{code(best.row.label)} {unbroken(_bare(best))}", not is_stack(best)
+    yield next(_alone(topic, best, already, itself=is_alone), fastest if is_alone else NOTHING)
+    yield _no_stack(topic) if is_alone else fastest
+    there, over = _against_original(place, setting, topic, best)
+    if over is None or not _tells(over):
+        yield NOTHING
+    else:
+        elsewhere = "" if over.run in setting.runs else ", in another environment"
+        yield f"{over_original(over, best, said)}{elsewhere}{faster_over_original(there, over)}"
     yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
+
+
+def _no_stack(topic: Topic) -> str:
+    """Why no stack stands beside an option that is the fastest of all."""
+    known = topic.main.measured if topic.main else ()
+    return "none is faster and learns the same" if any(map(is_stack, known)) else "no stack has a ratio"
 
 
 def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
@@ -567,8 +592,8 @@ def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
         "together, listed below. The real system's settings are without those that the machine cannot have: a CPU has "
         "no float16, TF32, cuDNN or pinned memory, and no table knows what an emulated device takes in float16 or with "
-        "recomputed activations. Every "
-        "arm has one trainer thread. First losses are those of three steps."
+        f"recomputed activations. Every arm has one trainer thread, except with {code('trainer_threads=2')}. First "
+        "losses are those of three steps."
     )
     yield from (
         "",

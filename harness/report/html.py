@@ -128,9 +128,11 @@ def _entries(shown: Shown) -> Iterator[tuple[int, StoredRow]]:
                 yield from ((number, StoredRow(run=exhibit.kept, table=table, row=row)) for row in table.rows)
 
 
-def _trained(entry: StoredRow) -> tuple[str, bool, str, Configuration]:
-    """What was trained, on which data, where and by whom."""
-    return entry.run.environment.digest, entry.run.contributed, entry.data, entry.row.comparison.treatment
+def _trained(entry: StoredRow) -> tuple[str, bool, str, Configuration, Configuration]:
+    """What was trained beside what, on which data, where and by whom."""
+    comparison = entry.row.comparison
+    where = entry.run.environment.digest, entry.run.contributed, entry.data
+    return *where, comparison.treatment, comparison.reference
 
 
 def machine_of(kept: StoredRun) -> str:

@@ -375,8 +375,7 @@ def cause(name: str, found: Bottleneck) -> str:
     what = f"the bottleneck is the {stage(found.stage)}"
     if len(found.stages) > 1:
         what = "input and training step take about as long"
-    step = _room(found.compute_rate / found.rate, "a perfect input")
-    loader = _room(found.loader_rate / found.rate, "a step without cost")
+    step, loader = _perfect_input(found), _room(found.loader_rate / found.rate, "a step without cost")
     return (
         f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone reaches "
         f"{rate(found.compute_rate)}{step}; its loader alone reaches {rate(found.loader_rate)}{loader}."
@@ -384,10 +383,18 @@ def cause(name: str, found: Bottleneck) -> str:
     )
 
 
+def _perfect_input(found: Bottleneck) -> str:
+    """What a perfect input would gain: by how long steps wait, where the step's own rate promises more than that."""
+    ideal, gain = "a perfect input", found.perfect_input
+    if found.input_wait is None or roughly(gain) == roughly(found.compute_rate / found.rate):
+        return _room(gain, ideal)
+    return f", but its steps wait for input {share(found.input_wait)} of the time{_room(gain, ideal)}"
+
+
 def _room(times: float, ideal: str) -> str:
-    """What a stage's own rate leaves to gain; a short probe may tell less than the whole training reaches."""
+    """What a stage's own rate leaves to gain; probed at a slow moment, it may be less than the training reaches."""
     if times < 1:
-        return f" in a short probe, so {ideal} would gain hardly anything"
+        return f" in a probe at a slow moment, so {ideal} would gain hardly anything"
     return f", so {ideal} would gain {roughly(times)}"
 
 

@@ -221,7 +221,7 @@ def _measured(of: Label, machines: Sequence[Machine]) -> Iterator[str]:
 
 
 def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
-    """What the option comes to on training steps, by machine and workload."""
+    """What the option comes to alone, by machine and workload."""
     found = {
         (place.name, topic.name): (topic, answer(topic, name)) for place, _ in machines for topic in _topics(place)
     }
@@ -234,7 +234,7 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
     )
     if told:
         yield from (
-            "Alone, on training steps ([how to read it](README.md)):",
+            "Alone; on training steps unless the cell says otherwise ([how to read it](README.md)):",
             "",
             *grid(("machine", *map(escaped, workloads)), rows),
             "",
@@ -266,10 +266,11 @@ _INTRODUCTION = (
     "what is claimed of it."
 )
 _ALONE = (
-    "Tables that begin with `Alone` hold speedups of training steps by one option, against the baseline, in which "
-    "every option is off, or over what the option needs. Intervals are of 95 %. Bold: faster, and the first losses "
-    f"agree. Plain, without a verdict: faster, but it trains something else. {COMPOSED}: composed from the ratio of "
-    "the loader or of the step alone. Of several levels, the one with the highest lower bound. "
+    "Tables that begin with `Alone` hold speedups by one option, of training steps unless the cell says otherwise, "
+    "against the baseline, in which every option is off, or over what the option needs. Intervals are of 95 %. Bold: "
+    "faster, and the first losses agree. Plain, without a verdict: faster, but it trains something else. "
+    f"{COMPOSED}: composed from the ratio of the loader or of the step alone. Of several levels, the one with the "
+    "highest lower bound. "
     f"{NOTHING}: not measured, or it does not apply."
 )
 

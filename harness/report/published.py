@@ -108,6 +108,12 @@ def is_single(entry: StoredRow) -> bool:
     return [str(one) for one in added] == [comparison.label]
 
 
+def is_stack(entry: StoredRow) -> bool:
+    """Whether a comparison is about several options at once."""
+    comparison = entry.row.comparison
+    return comparison.label in STACKS or len(set(comparison.treatment.options) - set(comparison.reference.options)) > 1
+
+
 def precedence(entry: StoredRow) -> tuple[object, ...]:
     """Of answers that tell of one option the last tells most: of today's baseline, of whole steps, of isolated arms."""
     comparison = entry.row.comparison
@@ -240,6 +246,15 @@ class Topic:
         options = set(wanted.treatment.options)
         newest_first = sorted(named, key=lambda one: one.run.began, reverse=True)
         return min(newest_first, key=lambda one: len(options ^ set(one.row.comparison.treatment.options)), default=None)
+
+    def faster_than(self, found: StoredRow) -> StoredRow | None:
+        """The fastest over the same reference that learns the same, where the low end of its interval is higher."""
+        its, low = found.row.comparison, _low(found)
+        asked = its.reference, its.timing, found.data
+        sheets = (one for one in self.sheets if (one.config, one.timing, one.data) == asked)
+        gaining = (one for sheet in sheets for one in sheet.measured if _estimate(one).verdict.gains)
+        faster = (one for one in gaining if _low(one) > low and learns_alike(one.row))
+        return max(faster, key=_low, default=None)
 
 
 def at(comparison: Comparison) -> tuple[str, int, Timing]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, interactions
+from harness.analyze.attribution import Attribution, Basis, interactions
 from harness.analyze.claims import ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
@@ -19,7 +19,7 @@ from harness.report import matrix as sentences
 from harness.report.batches import batch_parts
 from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import COMPOSED, TIMED, View, quality
-from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name
+from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_stack
 from harness.report.published_parts import (
     Page,
     Part,
@@ -31,6 +31,7 @@ from harness.report.published_parts import (
     days,
     estimated,
     faster_otherwise,
+    faster_over_original,
     heat_map_picture,
     interval_picture,
     named,
@@ -53,7 +54,7 @@ from harness.report.race import race_parts
 from harness.report.scaling import scaling_parts
 from harness.report.sweep import EMULATED, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
-from harness.report.words import NOTHING, counted, one_line, ratio, shortened, size
+from harness.report.words import NOTHING, called, counted, one_line, ratio, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
@@ -70,7 +71,11 @@ def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
     said = [f"{counted(len(telling), 'comparison')} measured by two runs, copies of the reference among them."]
     said += [_agreeing(by_day[one_day], "the same" if one_day else "another") for one_day in sorted(by_day)]
     if left_out := len(pairs) - len(telling):
-        said.append(f"Left out, since a side was disturbed or wider than ±50 % and cannot disagree: {left_out}.")
+        pairs_were = "pair was" if left_out == 1 else "pairs were"
+        said.append(
+            f"{left_out} more {pairs_were} left out: one run was disturbed or wider than ±50 %, so they could not "
+            "disagree."
+        )
     yield from ("", "### Measured again", "", " ".join(said))
     yield from ("", "The largest differences:", "", *grid(_COLUMNS, map(_row, telling[:SHOWN])))
 
@@ -194,8 +199,9 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if stages is not None:
         yield from ("", "### Stages", "", stages, "")
         yield (
-            "The loader alone and the step alone are upper bounds: where they take turns a rate stays below both, "
-            "where they overlap it reaches the lower one. A bar with a gap goes on beyond the picture."
+            "The loader alone and the step alone are meant as upper bounds: where they take turns a rate stays below "
+            "both, where they overlap it reaches the lower one. They are probed for a moment: a star marks one that "
+            "was slower than the training. A bar with a gap goes on beyond the picture."
         )
     yield from repeats(repeated(setting.runs))
 
@@ -365,8 +371,8 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool, manual: str | 
     yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
     yield (
         "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. Where several runs measured the "
-        "same, a row shows the average of those on a calm machine, wider where they disagree, and links to each; its "
-        "other columns are of the first one linked. Every run has a reference of its own."
+        "same, a row shows the average of those on a calm machine and of enough replicates, wider where they disagree, "
+        "and links to each; its other columns are of the first one linked. Every run has a reference of its own."
     )
     if len(found) > 1:
         yield ""
@@ -438,53 +444,55 @@ def _scaling(setting: Setting, topic: Topic) -> Iterator[Part]:
 
 def _stacks(topic: Topic) -> Iterator[Part]:
     """Whatever switches on several at once, and what it consists of."""
-    found = [(sheet, one) for sheet in topic.sheets for one in sheet.estimated if _is_stack(one)]
-    stacks = [one for _, one in found]
+    found = [(sheet, one) for sheet in topic.sheets for one in sheet.estimated if is_stack(one)]
     yield from ("", "### Stacks", "")
     if topic.main is not None:
         yield from (*_best_stack(topic, topic.main), "")
-    if not stacks:
+    if not found:
         yield "No stack has a ratio yet."
         return
     yield from _folded(_STACK_COLUMNS, [(one.row.label, tuple(_stack(sheet, one))) for sheet, one in found])
     for name in STACKS:
-        named = [entry for entry in stacks if entry.row.comparison.label == name]
+        named = [(sheet, one) for sheet, one in found if one.row.comparison.label == name]
         if named:
-            yield from ("", " ".join(_definitions(name, named)))
+            yield from ("", " ".join(_definitions(name, named, topic.best)))
 
 
-def _definitions(name: str, entries: Sequence[StoredRow]) -> Iterator[str]:
-    """What the newest stack of a name switches on, and in what others of that name differ from it."""
-    newest_first = sorted(entries, key=lambda entry: entry.run.began, reverse=True)
-    by_options = together((entry.row.comparison.treatment.options, entry) for entry in newest_first)
-    (options, _), *others = by_options.items()
+def _definitions(name: str, found: Sequence[tuple[Sheet, StoredRow]], best: StoredRow | None) -> Iterator[str]:
+    """What the best stack of a name switches on, or else the newest, and in what others of that name differ from it."""
+
+    def order(one: tuple[Sheet, StoredRow]) -> tuple[bool, str]:
+        return one[1] is best, max(entry.run.began for entry in one[1].repeats or (one[1],))
+
+    best_first = sorted(found, key=order, reverse=True)
+    by_options = together((one[1].row.comparison.treatment.options, one) for one in best_first)
+    (options, same), *others = by_options.items()
     listed = ", ".join(map(str, options)) or "nothing"
-    yield f"`{name}` is {escaped(listed)}" + (" in the newest run." if others else ".")
+    yield f"`{name}`" + (f", in {_compared(same)}, is " if others else " is ") + f"{escaped(listed)}."
     for former, several in others:
-        runs = ", ".join(dict.fromkeys(run_link(entry.run) for entry in several))
-        yield f"In {runs}: {changed(former, options)}."
+        yield f"In {_compared(several)}: {changed(former, options)}."
+
+
+def _compared(found: Iterable[tuple[Sheet, StoredRow]]) -> str:
+    """What was timed against what, each with all of its runs."""
+    return ", ".join(f"{timed(sheet)} ({run_links(entry)})" for sheet, entry in found)
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
-    where = escaped(f"At size {main.config.size}, batch {main.config.batch}")
+    config, against = main.config, called(main.name)
+    where = escaped(f"Of what was measured against {against} at size {config.size}, batch {config.batch},")
     best = topic.best
     if best is None:
         yield f"{where} nothing whose first losses agree is faster for sure."
     else:
         other = topic.against(ORIGINAL, best)
-        gain = over_original(other, best) if other else refused(topic, best)
-        against = f"over the real system's settings {gain}"
+        gain = over_original(other, best) + faster_over_original(topic, other) if other else refused(topic, best)
         yield (
-            f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "
-            f"{escaped(main.name)}; {against}."
+            f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)}; over the real "
+            f"system's settings {gain}."
         )
     if topic.faster_otherwise is not None:
         yield from ("", faster_otherwise(topic, topic.faster_otherwise))
-
-
-def _is_stack(entry: StoredRow) -> bool:
-    comparison = entry.row.comparison
-    return comparison.label in STACKS or len(set(comparison.treatment.options) - set(comparison.reference.options)) > 1
 
 
 def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
@@ -509,17 +517,23 @@ def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:
     yield from ("", f"### What {escaped(topic.best.row.label)} is made of", "", picture, "", _method(parts))
 
 
+_BOTH = "Each bar is the mean of an option's ratio alone and its ratio when added last"
+_BARS = {
+    Basis.BOTH: f"{_BOTH}.",
+    Basis.FIRST: "Each bar is an option's ratio alone: none was measured when added last.",
+    Basis.LAST: "Each bar is an option's ratio when added last: none was measured alone.",
+}
+
+
 def _method(parts: Attribution) -> str:
     """How the shares were computed, and what they leave out."""
+    basis, *others = {one.basis for one in parts.shares}
     if parts.is_exact:
         found = (
             "Each part is its Shapley share, if options interact in pairs only: the mean of its ratio alone and last."
         )
     else:
-        found = (
-            "Each bar is the mean of an option's ratio alone and its ratio when added last; where only one was "
-            "measured, that one is shown."
-        )
+        found = f"{_BOTH}; where only one was measured, that one is shown." if others else _BARS[basis]
     if parts.unmeasured:
         names = escaped(", ".join(parts.unmeasured))
         found += f" Without a bar, since they were not measured on whole training steps: {names}."

@@ -179,6 +179,16 @@ def over_original(found: StoredRow, best: StoredRow, said: str = "") -> str:
     return unbroken(estimated(found)) + (f", {unlike}" if unlike not in {"", said} else "")
 
 
+def faster_over_original(topic: Topic, found: StoredRow) -> str:
+    """What is faster than a stack over the real system's settings, to stand behind it; nothing where nothing is."""
+    faster = topic.faster_than(found)
+    if faster is None:
+        return ""
+    theirs, ours = (levels(one) for one in (faster.row.comparison.reference, faster.row.comparison.treatment))
+    its = "its settings with " if theirs.keys() <= ours.keys() else ""
+    return f"; faster: {its}{code(faster.row.label)}, {unbroken(estimated(faster))}"
+
+
 def on_training(entry: StoredRow) -> str:
     """What an option comes to on training steps, with its interval as Markdown; composed of a part's ratio, a ~."""
     return ("" if entry.row.on_steps is None else COMPOSED) + unbroken(escaped(ratio(entry.row.shown)))
@@ -219,7 +229,7 @@ def _best_configs(topic: Topic) -> Iterator[str]:
     found = topic.against(ORIGINAL, best)
     yield escaped(best.row.label)
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
-    yield over_original(found, best) if found else refused(topic, best)
+    yield over_original(found, best) + faster_over_original(topic, found) if found else refused(topic, best)
     yield quality(best.row)
     yield bounds(best.row)
     yield run_links(best)
@@ -399,7 +409,7 @@ def _tile(entry: StoredRow) -> Tile:
     return Tile(
         estimate=entry.row.shown,
         is_open=entry.row.absence is not None and entry.row.absence.outcome in UNFINISHED,
-        is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
+        is_otherwise=quality is not None and quality.status in {Agreement.ANOTHER, Agreement.DIFFERS, Agreement.NAN},
         is_conditional=bool(entry.row.comparison.reference.options),
     )
 

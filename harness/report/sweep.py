@@ -101,6 +101,9 @@ def _unless(curve: Curve) -> Iterator[str]:
     sure += [f"below {_bound(until.low_s)}"] if math.isfinite(until.low_s) and math.isinf(until.at_s) else []
     if sure:
         yield f", for sure {' and '.join(sure)}"
+    surely = (one for one in curve.points if since.high_s < one.step_s < until.low_s)
+    if unsure := [time(one.step_s) for one in surely if one.estimate.low < PAYS <= one.estimate.ratio]:
+        yield f", undecided at {', '.join(unsure)}"
     within = (one for one in curve.points if since.at_s < one.step_s < until.at_s)
     if dips := [time(one.step_s) for one in within if one.estimate.ratio < PAYS]:
         yield f", except at {', '.join(dips)}"

@@ -21,6 +21,7 @@ from harness.core.configuration import Configuration
 from harness.core.emulation import Emulation
 from harness.core.environment import GPU_CHECK, LAUNCHER, STEMS, library_of
 from harness.core.optimization import Timing
+from harness.core.own_file import told_to_arms
 from harness.core.protocol import LONGEST_SETTLING, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Bounds, Fault
@@ -148,6 +149,7 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "TORCHINDUCTOR_COMPILE_THREADS": str(len(os.sched_getaffinity(0))) if recipe.compile else "1",
             "PYTHONHASHSEED": "0",
             "PYTHONPATH": finding_modules(inherited)["PYTHONPATH"],
+            **told_to_arms(),
             # What asks for a GPU as it is imported would else set up CUDA in a server, whose forks then have none.
             GPU_CHECK: "1",
             "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it

@@ -30,7 +30,7 @@ from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Ready, Record
 from harness.core.workload import Size
-from harness.measure.surroundings import free_bytes, read_environment, unread
+from harness.measure.surroundings import file_system, free_bytes, read_environment, unread
 from harness.plan.cost import Forecast, Pace
 from harness.plan.planning import chosen_workloads, first_what_is_claimed, paces_of, planned, usual_size
 from harness.plan.schedule import by_replicate
@@ -58,9 +58,21 @@ def measuring_alone(path: Path | None = None) -> Iterator[None]:
         except BlockingIOError:
             raise Mistake(_taken(os.pread(descriptor, 1000, 0).decode(errors="replace"))) from None
         _sign(descriptor)
-        yield
+        _measuring.append(threading.get_ident())
+        try:
+            yield
+        finally:
+            _measuring.remove(threading.get_ident())
     finally:
         os.close(descriptor)
+
+
+_measuring: list[int] = []  # threads of this process that hold the machine
+
+
+def is_measuring() -> bool:
+    """Whether this thread holds the machine, within `measuring_alone`."""
+    return threading.get_ident() in _measuring
 
 
 def _usual_place() -> Path:
@@ -185,7 +197,7 @@ def prepared(request: Request, command: str = "") -> Prepared:
     real_data = roots(request.data_roots, catalogue, chosen_workloads(request, catalogue))
     catalogue = adopted(catalogue, real_data, size)
     plan = planned(request, catalogue, environment)
-    data = {name: described(catalogue.workload(name).sizes[size]) for name in real_data}
+    data = {name: described(catalogue.workload(name).sizes[size], folder) for name, folder in real_data.items()}
     named = (catalogue.workload(name) for name in chosen_workloads(request, catalogue))
     data |= {one.name: one.source for one in named if one.source}
     plan = replace(plan, data=data, blocks=tuple(first_what_is_claimed(plan.blocks, catalogue, environment)))
@@ -255,10 +267,10 @@ def adopted(catalogue: Catalogue, found: Mapping[str, Path], size: str | None) -
     return replace(catalogue, workloads=workloads)
 
 
-def described(size: Size) -> str:
-    """What real data hold, in words, without saying where they lie."""
-    facts = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in size.shape.items())
-    return f"real data; {facts or 'no facts given'}; {size.evaluation_items:,} evaluation items"
+def described(size: Size, folder: Path) -> str:
+    """What real data hold and on what kind of file system, in words, without saying where they lie."""
+    facts = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in size.shape.items()) or "no facts given"
+    return f"real data on {file_system(folder)}; {facts}; {size.evaluation_items:,} evaluation items"
 
 
 # The files of a plan's workloads, and the arms that read them.

@@ -1,10 +1,11 @@
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy import stats
 
-from harness.analyze.advice import Foremost, Item, Reason, Recommendation, is_own_code, remedy, snippet
+from harness.analyze.advice import Foremost, Item, Reason, Recommendation, Style, is_own_code, remedy, snippet
 from harness.analyze.attribution import Gain, break_even, effects, start_up_s
 from harness.analyze.composition import composed
 from harness.analyze.estimate import (
@@ -19,6 +20,8 @@ from harness.analyze.estimate import (
 )
 from harness.analyze.evidence import Side
 from harness.analyze.matrix import Row
+from harness.analyze.quality import Agreement, Quality
+from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
 from harness.report.advice import _warnings, open_question, starts
@@ -62,14 +65,20 @@ def test_a_faster_combination_whose_losses_differ_is_not_foremost() -> None:
     assert both.foremost.label == "pin_memory+workers"
 
 
-@pytest.mark.parametrize(
-    ("afresh", "holds"), [((2.0, 0.05), True), ((2.2, 0.05), True), ((2.4, 0.05), False), ((1.02, 0.05), False)]
-)
-def test_advice_holds_where_a_fresh_measurement_gains_as_much(afresh: tuple[float, float], holds: bool) -> None:
-    one = Foremost(
-        label="a", reference=config(), treatment=config("workers"), gain=Gain(log=math.log(2), half_width=0.1)
+def test_an_option_that_this_version_does_not_know_promises_what_the_run_has_kept() -> None:
+    made = (
+        Made(on=("augment",), ratio=3.0),
+        Made(on=("augment", "workers"), ratio=4.0),
+        Made(on=("workers",), ratio=1.2),
     )
-    assert one.held(Gain(log=math.log(afresh[0]), half_width=afresh[1])) is holds
+    for unknown in ("augment", "workers"):
+        known = {name: one for name, one in KNOWN.items() if name != unknown}
+        found = advised(*made, known=known).workloads[0]
+        assert item(found, "augment").rule.reason is Reason.CHANGES_TASK
+        best = {one.style: one.best.label for one in found.ready_made if one.best}
+        assert best[Style.FASTEST] == best[Style.REPRODUCIBLE] == "workers"
+        assert found.foremost
+        assert found.foremost.label == "workers"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +194,7 @@ def composed_item(share: float, *, disturbed: bool = False) -> Item:
         on_steps=composed(loader, [0.9 * share, 1.1 * share], disturbed=disturbed),
     )  # fmt: skip
     (effect,) = effects([row])
-    return Item(effect=effect, elsewhere=(), last=None, optimization=None, break_even=None)
+    return Item(effect=effect, elsewhere=(), last=None, optimization=None, numerics=frozenset(), break_even=None)
 
 
 def test_no_replicates_of_a_part_are_said_to_decide_about_whole_steps() -> None:
@@ -224,6 +233,51 @@ def estimate(ratio: float, half_width: float, replicates: int = 2, margin: float
         ratio=ratio, low=low, high=high, pairs=8, processes=replicates, df=4.0, method="t", outlying=False,
         verdict=verdict(low, high), drift=0.0, trimmed_ratio=ratio, thresholds=Thresholds(margin=margin),
     )  # fmt: skip
+
+
+SAME = Quality(Agreement.SAME_BITS, "the first 3 losses are bitwise the same")
+OTHER = Quality(Agreement.DIFFERS, "losses differ from step 2 by 0.8")
+COARSE = {"thresholds": Thresholds(margin=math.inf), "verdict": Verdict.UNDECIDED}
+
+
+def measured_again(ratio: float, quality: Quality | None = SAME, **facts: Any) -> Row:
+    """A fresh row with an interval of ±5 %, or with what stands in its place."""
+    found = facts.get("absence") or replace(estimate(ratio, 0.05), **facts)
+    return Row(
+        comparison=comparison("workers"), reference_name="baseline", result=found, quality=quality, treatment=None,
+        reference=None, notes=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("afresh", "objection"),
+    [
+        (measured_again(2.0), None),
+        (measured_again(2.2), None),
+        (measured_again(2.4), "its ratio lies further from the one before than both intervals allow"),
+        (measured_again(1.059), "its verdict is undecided"),  # an interval above 1 and not above 1.01
+        (measured_again(0.5), "its verdict is slower"),
+        (
+            measured_again(2.0, contention=0.5, verdict=Verdict.DISTURBED),
+            "the machine was too disturbed: other processes took 50 % of its cores",
+        ),
+        (measured_again(2.0, **COARSE), "no verdict: calibrated, this machine found none of the delays"),
+        (measured_again(2.0, looked_up=True, verdict=Verdict.UNDECIDED), "no verdict: its device's table tells"),
+        (measured_again(2.0, OTHER), "quality differs: losses differ from step 2 by 0.8"),
+        (measured_again(2.0, None), "its losses were not compared"),
+        (measured_again(2.0, absence=Absence(outcome=Outcome.FAILED, words="failed: no memory")), "failed: no memory"),
+    ],
+)
+def test_advice_holds_where_a_fresh_measurement_has_the_verdict_the_losses_and_the_gain(
+    afresh: Row, objection: str | None
+) -> None:
+    before = Gain(log=math.log(2), half_width=0.1)
+    one = Foremost(label="a", reference=config(), treatment=config("workers"), gain=before, alike=True)
+    found = next(one.objections(afresh), None)
+    assert (found is None) is (objection is None)
+    assert (found or "").startswith(objection or "")
+    if afresh.quality is not SAME:
+        assert next(replace(one, alike=False).objections(afresh), None) is None, "it did not rest on its losses"
 
 
 @pytest.mark.parametrize(("ratio", "half_width"), [(1.09, 0.15), (0.9, 0.2), (1.0, 0.05), (1.015, 0.02)])

@@ -6,6 +6,7 @@ from harness.analyze.evidence import Side
 from harness.analyze.profile import Phases, beside, bottleneck, phases, profile
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
+from harness.core.recipe import Value
 from tests.analyze.synthetic import arm, config, ready, window
 
 
@@ -70,6 +71,46 @@ def test_the_lower_ceiling_is_the_rate_when_stages_overlap() -> None:
 
 def test_a_free_stage_slows_nothing_down() -> None:
     assert bottleneck(110.0, loader_rate=100, compute_rate=105).bound == 1.0
+
+
+def test_a_perfect_input_gives_back_no_more_than_steps_wait_for_it() -> None:
+    """Loader workers take the step's cores, so that the step alone is faster by more than its waiting."""
+    found = bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02)
+    assert found.stage == "compute"
+    assert found.perfect_input == pytest.approx(1 / 0.98)
+    held = bottleneck(384.0, loader_rate=504.0, compute_rate=3480.0, input_wait=0.83)
+    assert held.stage == "input"
+    assert held.bound == held.perfect_input == pytest.approx(1 / 0.17)
+    assert bottleneck(384.0, loader_rate=504.0, compute_rate=3480.0).bound == pytest.approx(3480 / 384)
+    assert bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.5).perfect_input == 705 / 529
+
+
+@pytest.mark.parametrize(
+    ("effective", "told"),
+    [
+        ({"workers": 2, "varying_shapes": True}, False),
+        ({"workers": 2, "varying_shapes": False}, True),
+        ({"workers": 0, "varying_shapes": True}, True),  # its windows tell it
+        ({"workers": 2, "varying_shapes": True, "emulated_step_ms": 7.0}, True),  # whatever their shapes
+    ],
+)
+def test_a_step_alone_on_a_few_of_many_shapes_bounds_nothing(effective: dict[str, Value], *, told: bool) -> None:
+    first, later = side().readies
+    readies = (replace(first, effective=effective), replace(later, effective={"workers": effective["workers"]}))
+    found = profile(replace(side(), readies=readies))
+    assert found is not None
+    assert found.loader_rate is not None
+    assert (found.compute_rate is not None, found.bottleneck is not None) == (told, told)
+
+
+def test_what_many_shapes_leave_of_a_probe_still_tells_what_runs_beside_it() -> None:
+    """Batches sent ahead: the host waits 80 % of the time while the device works."""
+    working = {"workers": 2, "device_prefetch": True, "varying_shapes": True}
+    readies = tuple(replace(one, effective=working, compute_rate=100.0) for one in side().readies)
+    found = profile(replace(side(), readies=readies, windows=(window(arm(), 0, 98.0), window(arm(1), 0, 98.0))))
+    assert found is not None
+    assert found.compute_rate is None
+    assert found.phases.input_wait == pytest.approx(0.02)
 
 
 def side(timing: Timing = Timing.STEP, loader_rate: float | None = 100.0) -> Side:

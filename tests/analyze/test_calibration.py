@@ -35,6 +35,7 @@ def test_a_sound_machine_passes(sound: Calibration) -> None:
     assert sound.thresholds.margin == MARGIN
 
 
+@pytest.mark.repeats
 def test_sound_machines_miss_as_often_as_intervals_promise_and_nearly_all_pass() -> None:
     found = [calibration(replace(SOUND, seed=seed)) for seed in range(60)]
     missed = sum(one.missed for one in found) / sum(len(one.copies) for one in found)
@@ -195,6 +196,7 @@ def test_a_calibrating_run_is_told_by_itself_and_judged_on_nobodys_terms(blind: 
     assert {row.estimate.thresholds for row in matrix.rows if row.estimate} == {Thresholds()}
 
 
+@pytest.mark.repeats
 def test_a_calibration_lends_its_spread_to_no_other_comparison(sound: Calibration) -> None:
     """Its workloads are those with short steps; processes of others differ two and three times as much."""
     the_plan, random = synthetic.plan(comparison("workers"), replicates=4), np.random.default_rng(2)

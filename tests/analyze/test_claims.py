@@ -170,9 +170,18 @@ def test_a_disturbed_machine_withholds_its_verdict() -> None:
         for one in found
     ]
     finding = judged(claim(), slow)
-    assert finding.claim_verdict is ClaimVerdict.UNDECIDED
+    assert finding.claim_verdict is ClaimVerdict.NO_RESULT
     assert finding.words.startswith("the machine was too disturbed")
     assert finding.measured_value is None
+
+
+def test_a_ratio_that_an_emulated_devices_table_decides_is_no_result() -> None:
+    (made,) = trials(plan(comparison("set_to_none")), records(0, 1.75), emulated=True)
+    tried = replace(TRIED, treatment=(Option(name="set_to_none"),))
+    finding = find(claim(), "leak", [Look(run="r", resolution=tried, trial=made)])
+    assert finding.claim_verdict is ClaimVerdict.NO_RESULT
+    assert finding.words.startswith("no verdict: its device's table")
+    assert on_emulated(finding).claim_verdict is ClaimVerdict.NO_RESULT
 
 
 def test_a_gain_that_learns_otherwise_says_so() -> None:

@@ -37,13 +37,13 @@ def changed(run: StoredRun, **facts: Any) -> StoredRun:
 
 def counted(run: StoredRun, replicates: int, pairs: int) -> StoredRun:
     """The same run with ratios of so many replicates and pairs."""
-    return changed(run, processes=replicates, pairs=pairs, df=9.0)
+    return changed(run, processes=replicates, pairs=pairs, df=9.0, freedom=9.0)
 
 
 def _widened(row: Row, half_width: float) -> Row:
     assert row.estimate is not None
     low, high = (row.estimate.ratio * math.exp(sign * half_width) for sign in (-1, 1))
-    return replace(row, result=replace(row.estimate, low=low, high=high, df=9.0))
+    return replace(row, result=replace(row.estimate, low=low, high=high, df=9.0, freedom=9.0))
 
 
 def shown(*runs: StoredRun) -> Estimate:
@@ -121,6 +121,21 @@ def test_what_a_search_measured_afresh_is_not_averaged_with_what_led_it_there() 
     first, afresh = known_to(kept(WORKERS, day=2), 0.1), known_to(kept(replace(WORKERS, ratio=1.6), day=3), 0.1)
     afresh = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
     assert shown(first, afresh).ratio == pytest.approx(1.6)
+
+
+def test_what_a_search_measured_afresh_answers_however_few_degrees_of_freedom_it_has() -> None:
+    """One or two comparisons of four replicates, as a search ends with, borrow no variance from others."""
+    chosen, afresh = known_to(kept(WORKERS, day=2), 0.05), few(kept(replace(WORKERS, ratio=1.4), day=3), 0.3)
+    afresh = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
+    assert shown(chosen, afresh).ratio == pytest.approx(1.4)
+    assert shown(chosen, changed(afresh, drift=1.0)).ratio == pytest.approx(1.5)
+
+
+def test_replicates_that_agree_by_luck_are_not_averaged_for_it() -> None:
+    """Their interval rests on windows, of which there are many; how processes differ is known no better for that."""
+    usual = [few(kept(WORKERS, day=day), 0.1) for day in (2, 3)]
+    lucky = changed(few(kept(replace(WORKERS, ratio=1.9), day=1), 0.03), df=22.0, freedom=1.0)
+    assert shown(*usual, lucky).ratio == pytest.approx(1.5)
 
 
 def test_notes_of_every_run_and_the_worst_quality_stay() -> None:

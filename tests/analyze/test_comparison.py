@@ -384,6 +384,7 @@ def test_limits_that_cannot_be_are_refused(text: str, words: str) -> None:
         parse_limits(text, "limits.toml")
 
 
+@pytest.mark.repeats
 def test_the_intervals_hold_the_known_truth_of_two_rehearsed_machines() -> None:
     """Known effects on two invented machines: the ratio of ratios is covered as often as it promises."""
     small, large = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0}), Effects({"workers": 1.2})

@@ -59,6 +59,7 @@ def test_no_interval_is_narrower_than_the_formula_was_seen_to_miss() -> None:
     assert found.half_width > 1.9 * MISFIT
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
 @pytest.mark.parametrize("ratio", [0.7, 1.0, 1.3, 20.0])
 @pytest.mark.parametrize("replicates", [2, 4])
@@ -77,6 +78,7 @@ def test_intervals_hold_as_often_as_they_say(share: float, ratio: float, replica
     assert held / trials >= 0.92, held
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("degrees", [1, 2])
 @pytest.mark.parametrize("error", [0.03, 0.08, 0.2])
 def test_what_is_surely_known_narrows_no_interval(degrees: int, error: float) -> None:
@@ -118,6 +120,7 @@ def test_what_arrives_is_learned_from_what_was_timed_on_steps_too() -> None:
     assert EACH < many.deviation < 1.1 * EACH, "another option has an arrival of its own, however many were seen"
 
 
+@pytest.mark.repeats
 def test_intervals_hold_for_options_whose_arrival_differs_from_the_one_that_was_seen() -> None:
     random, trials, held, share = np.random.default_rng(8), 1000, 0, 0.57
     for _ in range(trials):

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import ALIKE, BY_WIDTH, FIXED, Difference, Estimate, contrast, difference, estimates
+from harness.analyze.estimate import (
+    ALIKE,
+    BY_WIDTH,
+    FIXED,
+    Difference,
+    Estimate,
+    average,
+    contrast,
+    difference,
+    estimates,
+)
 from harness.analyze.pairing import Pairs
 from harness.analyze.verdict import LEAST_FREEDOM, LEAST_SPREAD, Thresholds, Verdict
 from tests.analyze.synthetic import pairs_of
@@ -45,6 +55,18 @@ def test_where_both_sides_are_as_narrow_as_is_believed_so_is_the_contrast() -> N
     assert math.log(found.high) == pytest.approx(expected)
     assert found.high > TIGHT.high / TIGHT.ratio
     assert found.df == pytest.approx(2 * LEAST_FREEDOM)
+
+
+def test_averages_of_runs_that_disagree_are_held_apart_by_all_that_their_runs_differ() -> None:
+    """One run of each side measured the same ratio, so that nobody knows on which side it pays more."""
+
+    def averaged(*logs: float) -> Estimate:
+        return average([estimate(log + off for off in (-0.01, 0.01, -0.01, 0.01)) for log in logs])
+
+    low, high = averaged(0.0, 0.2), averaged(0.2, 0.4)
+    assert low.apart
+    assert high.apart
+    assert contrast(high, low).difference is Difference.UNDECIDED
 
 
 def test_two_restarts_that_agree_by_luck_make_no_certainty() -> None:

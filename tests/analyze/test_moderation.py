@@ -111,6 +111,7 @@ def test_a_share_that_is_given_is_not_looked_for(share: float) -> None:
     assert freedom_together(own, one, share) == pytest.approx(16 / (4 + share**2 * 12))
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("shape", [(1, 8, 2), (1, 8, 4), (3, 8, 2)])
 def test_intervals_hold_though_all_share_the_luck_of_one_reference(shape: tuple[int, int, int]) -> None:
     before, now = (outcome(shape, (4.0, 0.0), 200, known=known) for known in (False, True))
@@ -119,6 +120,7 @@ def test_intervals_hold_though_all_share_the_luck_of_one_reference(shape: tuple[
     assert outcome(shape, (3.0, 3.0), 200, known=True).coverage > 0.94
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("size", [4, 8])
 def test_widths_end_no_measurement_that_the_luck_of_its_reference_narrowed(size: int) -> None:
     found = looked((1, size), (4.0, 1.0), 400 // size)

@@ -126,6 +126,7 @@ def test_nothing_is_said_where_the_target_is_met_or_there_is_none() -> None:
     assert noted(aimed(None), found()) == []
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("law", LAWS)
 def test_intervals_hold_although_their_width_chose_the_restarts(law: str) -> None:
     """So many configurations settle the coverage to half a point; simulate_looks prints the whole table."""

@@ -124,6 +124,7 @@ def test_published_races_are_read_with_their_names_and_say_what_they_leave_out()
     assert all(LEFT_OUT in row for row in rows)
 
 
+@pytest.mark.repeats
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Seeds scatter by a fifth; 95 % of intervals of five seeds hold the true 1.3x."""
     generator, held = np.random.default_rng(3), 0

@@ -94,4 +94,5 @@ def test_of_many_the_one_that_is_surely_fast_wins() -> None:
 
 def test_nothing_that_pays_gives_no_stack() -> None:
     found = advice_on(Made(on=("workers",), ratio=0.9))
+    assert {one.style for one in found.ready_made} == {*Style}
     assert all((one.best, one.untried) == (None, None) for one in found.ready_made)

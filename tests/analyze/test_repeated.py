@@ -76,6 +76,16 @@ def test_what_is_disturbed_or_wide_cannot_disagree() -> None:
     assert not bounded(pair, half_widths=(0.03, 0.41), logs=(0.0, 0.0)).can_disagree
 
 
+def test_what_the_table_of_an_emulated_device_decides_is_no_repetition() -> None:
+    first, second = kept(WORKERS, day=2), kept(WORKERS, day=3)
+    (table,) = first.matrix.tables
+    (row,) = table.rows
+    assert row.estimate is not None
+    told = replace(row, result=replace(row.estimate, looked_up=True))
+    first = replace(first, matrix=replace(first.matrix, tables=(replace(table, rows=(told,)),)))
+    assert repeated([first, second]) == ()
+
+
 def test_the_page_counts_by_day_and_leaves_out_what_cannot_disagree() -> None:
     first = kept(WORKERS, day=2)
     again = replace(kept(WORKERS, day=2), name="20260102T090000-01234569", began="2026-01-02T09:00:00+00:00")
@@ -84,5 +94,5 @@ def test_the_page_counts_by_day_and_leaves_out_what_cannot_disagree() -> None:
     text = "\n".join(map(str, repeats((*pairs, restless))))
     assert "On the same day: 1 of 1 compatible (100 %, expected at least 95 %)." in text
     assert "On another day: 0 of 1 compatible (0 %, expected at least 95 %)." in text
-    assert "Left out, since a side was disturbed or wider than ±50 % and cannot disagree: 1." in text
+    assert "1 more pair was left out: one run was disturbed or wider than ±50 %, so they could not disagree." in text
     assert [line.endswith("| no |") for line in text.splitlines() if line.startswith("| leak")] == [True, False]

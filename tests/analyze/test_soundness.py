@@ -228,6 +228,34 @@ def test_steps_of_former_copies_of_patches3d_have_no_ratio() -> None:
     assert patches(Timing.LOADER, {}).estimate is not None, "its loader is as it was"
 
 
+@pytest.mark.parametrize(
+    ("workload", "effective", "says"),
+    [
+        ("patches3d", {"evaluation_workers": 2}, "read every volume"),
+        ("patches3d", {"evaluation_workers": 2, "evaluation_parts": 2}, None),
+        ("patches3d", {"evaluation_workers": 1}, None),
+        ("spoof", {"evaluation_workers": 2}, None),
+        ("leak", {"files_per_batch": 256}, "a pass held all 64 files"),
+        ("leak", {"files_per_batch": 64}, None),
+    ],
+)
+def test_former_passes_over_an_evaluation_set_have_no_ratio(
+    workload: str, effective: dict[str, object], says: str | None
+) -> None:
+    one = replace(comparison("workers"), timing=Timing.EVALUATION)
+    configs = {name: replace(getattr(one, name), workload=workload) for name in ("treatment", "reference")}
+    seen = [
+        replace(ready, effective={**ready.effective, **effective})
+        if isinstance(ready, Ready) and ready.arm.position else ready
+        for ready in records(0, 2.0, timing=Timing.EVALUATION)
+    ]  # fmt: skip
+    found = build_matrix(plan(replace(one, **configs)), seen, ENVIRONMENT).rows[0]
+    if says is None:
+        assert found.estimate is not None
+    else:
+        assert says in words(found)
+
+
 def test_halves_of_a_whole_epoch_of_unequal_samples_are_no_transient() -> None:
     def halves(window: Window) -> Window:
         return replace(window, steps=8, first_half_s=(0.3 if window.arm.position else 0.5) * window.wall_s)
@@ -294,3 +322,14 @@ def test_a_cache_goes_the_way_of_the_references() -> None:
 def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None:
     result = build_matrix(plan(comparison("workers")), caches("filled before", other), ENVIRONMENT).rows[0].result
     assert isinstance(result, Absence) is (other == "still filling")
+
+
+def test_a_first_replicate_whose_caches_differed_is_left_out() -> None:
+    """Later ones go the way of the reference's."""
+    later = caches("still filling", "still filling", replicates=4)
+    first = [one for one in caches("filled before", "still filling", replicates=4) if one.arm.replicate == 0]
+    found = build_matrix(
+        plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
+    ).rows[0]
+    assert found.estimate is not None
+    assert found.estimate.processes == 3

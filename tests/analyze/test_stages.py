@@ -182,6 +182,7 @@ def test_a_cell_against_itself_is_uncertain_by_the_misfit_alone(fitted: Fitted) 
         assert (logs[0], deviations[0]) == (0.0, pytest.approx(stages.MISFIT))
 
 
+@pytest.mark.repeats
 def test_thirty_switches_are_fitted_in_seconds_of_one_core() -> None:
     generator = np.random.default_rng(8)
     there = world(drawn(generator, 30))
@@ -189,7 +190,7 @@ def test_thirty_switches_are_fitted_in_seconds_of_one_core() -> None:
     assert len(known.arrangements) == 77
     began = process_time()
     model = fit(known)
-    assert process_time() - began < 60  # a few, and several times as many where lines are counted
+    assert process_time() - began < 60  # a few, and more on a busy machine
     found = configs(model.frame, known.arrangements)
     traced = log_times(model.frame, model.point, found)
     assert np.isfinite(slopes(model.frame, found, traced)).all()

@@ -125,9 +125,9 @@ def test_a_crossing_lies_within_its_interval_however_close_to_one_the_ratios_are
 def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
     """The loader alone is 30 times as fast beside every device, which is no speedup of training."""
 
-    def table(timing: Timing, ratio: float, drift: float = 0.0) -> Any:
+    def table(timing: Timing, ratio: float, **facts: Any) -> Any:
         row = SimpleNamespace(
-            label="mapped_noise", estimate=replace(estimate(ratio, 0.02), drift=drift), absence=None, treatment=None,
+            label="mapped_noise", estimate=replace(estimate(ratio, 0.02), **facts), absence=None, treatment=None,
             reference=None, comparison=SimpleNamespace(treatment=config),
         )  # fmt: skip
         return SimpleNamespace(config=config, timing=timing, rows=[row])
@@ -138,11 +138,13 @@ def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
         (0.03, environment, [table(Timing.LOADER, 31.5), table(Timing.STEP, 3.65)]),
         (2.0, environment, [table(Timing.STEP, 1.04), table(Timing.LOADER, 31.5)]),
         (0.2, environment, [table(Timing.STEP, 9.0, drift=1.0)]),
+        (0.5, environment, [table(Timing.STEP, 1.2, looked_up=True)]),
     ]
     (sweep,) = sweep_of(told)
     (found,) = sweep.curves
     assert [(one.step_s, one.estimate.ratio) for one in found.points] == [(0.03, 3.65), (2.0, 1.04)]
     assert "too disturbed" in found.no_results[0.2]
+    assert "nothing of it was measured" in found.no_results[0.5]
 
 
 def test_stacks_of_one_name_are_curves_of_their_own() -> None:
@@ -244,6 +246,7 @@ def test_what_is_not_sure_is_not_said_to_pay() -> None:
 
     assert told(0.02, 0.02, 0.02) == "pays at all step times that were measured"
     assert told(1.0, 1.0, 1.0) == "is not sure to pay at any step time that was measured"
+    assert told(0.02, 1.0, 0.02) == "pays at all step times that were measured, undecided at 20 ms"
     assert told(0.02).startswith("was measured at one step time only, 2 ms: 1.30x [")
     assert told(0.02, 0.02, 1.0).startswith("pays at all step times that were measured, for sure below ")
     assert told(1.0, 0.02, 0.02).startswith("pays at all step times that were measured, for sure above ")

@@ -44,6 +44,18 @@ def test_of_fewer_than_a_hundred_steps_the_slowest_one_is_told_with_its_true_sha
     assert found.sentence("the reference's").startswith("1 of 20 of the reference's steps take 81 % of the time, 81")
 
 
+def test_slow_steps_beyond_the_slowest_hundredth_are_no_part_of_the_others() -> None:
+    """Loader workers that start anew in each of six epochs of fifteen steps: the first step takes 30 times as long."""
+    epochs = [one_taken([0.3] * 14 + [first_s], order=number) for number, first_s in enumerate([8, 9, 10, 8, 9, 10])]
+    found = tail(epochs, 0)
+    assert found is not None
+    assert (found.steps, found.of) == (6, 90)
+    assert (found.share, found.times) == (pytest.approx(54 / 79.2), pytest.approx(30.0))
+    assert found.matters()
+    words = "6 of 90 of its steps take 68 % of the time, 30 times as long as the others: look there first"
+    assert found.sentence("its") == words
+
+
 @pytest.mark.parametrize("law", ["normal", "exponential", "two speeds"])
 def test_quantiles_of_steps_are_those_of_all_of_them(law: str) -> None:
     """What windows keep of their steps gives the quantiles of the whole within a twentieth of them."""
@@ -94,10 +106,20 @@ def test_workers_that_deliver_side_by_side_are_no_tail() -> None:
     assert not found.matters(workers=16)
 
 
+def test_nor_are_they_where_every_clump_is_named() -> None:
+    """Windows of sixteen steps name the only one that waits, which takes any number of times as long as the others."""
+    found = tail([one_taken([0.001] * 15 + [1.6], order=number) for number in range(20)], 0)
+    assert found is not None
+    assert (found.steps, found.of, found.times) == (20, 320, pytest.approx(1600.0))
+    assert not found.matters(workers=16)
+
+
 def test_nothing_is_told_where_nobody_took_note_of_steps() -> None:
     assert tail([window(arm(), 0, 100.0)], 0) is None
     assert tail([], 0) is None
-    assert tail([replace(one_taken([1.0, 1.0]), slowest_s=(1.0, 1.0))], 0) == Tail(steps=1, of=2, share=0.5, times=1.0)
+    assert tail([replace(one_taken([1.0, 1.0]), slowest_s=(1.0, 1.0))], 0) == Tail(
+        steps=1, of=2, share=0.5, times=1.0, hundredth=1.0
+    )
 
 
 def test_the_row_says_it_once_for_each_arm() -> None:

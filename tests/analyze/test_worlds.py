@@ -9,6 +9,7 @@ from tests.analyze.simulate_stages import KINDS, SEED, Kind, Score, measured_tim
 from tests.analyze.worlds import GPU, study, world
 from tests.pipelines import drawn
 
+pytestmark = pytest.mark.repeats
 KNOWN = {kind.title: kind for kind in KINDS}
 
 

@@ -3,18 +3,28 @@
 import json
 import math
 import sys
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from harness import __version__
+from harness.catalogue import read_catalogue
 from harness.cli import main, measuring
+from harness.core.configuration import Comparison, Option
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Request
 from harness.results import read_kept
 from harness.run.preparation import Place
+from harness.store import Run, files_of, folder_of
+from tests.analyze.synthetic import ENVIRONMENT, config, plan, records
+from tests.conftest import WORKLOADS
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
+NEWEST = {run for folder in RESULTS.iterdir() for run in [one for one in RUNS if one.parent == folder][-3:]}
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
@@ -26,7 +36,11 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
     return 0
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+@pytest.mark.parametrize(
+    "run",
+    [one if one in NEWEST else pytest.param(one, marks=pytest.mark.thorough) for one in RUNS],
+    ids=lambda run: run.name,
+)
 def test_every_published_run_gives_advice_ordered_by_gain(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,21 +59,28 @@ def _worth(one: dict[str, dict[str, float]]) -> float:
     return sum(logs) / len(logs)
 
 
-def with_ratios(run: Path) -> set[str]:
+@cache
+def with_ratios(run: Path) -> frozenset[str]:
     """The workloads of a run that have any ratio."""
-    return {row.comparison.reference.workload for row in read_kept(run).matrix.rows if row.estimate}
+    return frozenset(row.comparison.reference.workload for row in read_kept(run).matrix.rows if row.estimate)
+
+
+@cache
+def of_all_workloads() -> Path:
+    """The first run that has ratios of every workload; those that cannot have them are not read for it."""
+    planned = (one for one in RUNS if all(f'"{name}"' in (one / "run.json").read_text() for name in WORKLOADS))
+    return next(one for one in planned if len(with_ratios(one)) == len(WORKLOADS))
 
 
 def test_all_workloads_of_a_run_have_their_chapter(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    names, run = max(((with_ratios(one), one) for one in RUNS), key=lambda found: len(found[0]))
-    assert len(names) > 1
+    run = of_all_workloads()
     assert call(monkeypatch, run, "--verbose") == 0
     shown = capsys.readouterr().out
     page = tmp_path / "advice.md"
     assert call(monkeypatch, run, "--format", "markdown", "--output", page) == 0
-    for name in names:
+    for name in WORKLOADS:
         assert f"\n{name}, size quick" in shown
         assert f"\n## {name}, size quick" in page.read_text()
 
@@ -80,28 +101,34 @@ def test_mistakes_end_in_one_sentence(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("least", [12, pytest.param(len(RUNS), marks=pytest.mark.thorough)], ids=["newest", "all"])
 def test_what_is_advised_first_is_written_into_a_script(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    least: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    """On at least so many runs of one workload, the newest first, until one advises what this script has a call for."""
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "train.py"
     script.write_bytes(b"loader = DataLoader(data)\r\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\r\n")
-    alone = [one for one in RUNS if len(with_ratios(one)) == 1]
-    written = set()
-    for run in alone:
+    newest_first = sorted(RUNS, key=lambda one: one.name, reverse=True)
+    alone = (one for one in newest_first if len(with_ratios(one)) == 1)
+    written, advising = set[str](), list[Path]()
+    for looked_at, run in enumerate(alone):
+        if looked_at >= least and any("num_workers=" in line for line in written):
+            break
         status = call(monkeypatch, run, "--diff", script)
         told = capsys.readouterr()
         if status == 0:
             assert told.out == "" or told.out.startswith("--- a/train.py\n+++ b/train.py\n")
             assert told.out or "has no call in" in told.err or "is advised to be left out" in told.err
             written |= {line for line in told.out.splitlines() if line.startswith("+")}
+            advising.append(run)
         else:
             assert "advises 0 trainings" in told.err
     assert any("num_workers=" in line for line in written)
-    several = max(RUNS, key=lambda one: len(with_ratios(one)))
-    assert call(monkeypatch, several, "--diff", script) == 2
+    assert call(monkeypatch, of_all_workloads(), "--diff", script) == 2
     assert "name a run that advises one" in capsys.readouterr().err
-    assert call(monkeypatch, alone[0], "--diff", tmp_path / "none.py") == 2
+    assert call(monkeypatch, advising[0], "--diff", tmp_path / "none.py") == 2
+    assert "none.py cannot be read" in capsys.readouterr().err
 
 
 def test_a_summary_for_a_pull_request_has_the_change_its_interval_and_the_way_to_check_it(
@@ -165,3 +192,112 @@ def test_a_check_of_which_nothing_could_be_measured_is_a_mistake(
     assert first.startswith("leak: ")
     assert last.endswith(".")
     assert not list(tmp_path.iterdir())
+
+
+# Whose training a run is of, and what of it a script or a fresh measurement bears out.
+
+OF_TRAIN = "own training, train.py 01234567"
+
+
+def run_of(results: Path, data: str, *before: Option, losses: tuple[float, ...] = (2.3, 2.1, 1.9)) -> Path:
+    """A run whose plan says so of its data: one loader worker is twice as fast as a stack of the options before it."""
+    base = replace(config(), options=before)
+    treatment = replace(base, options=(Option(name="workers", level=1),))
+    asked = plan(Comparison(label="workers=1", treatment=treatment, reference=base, timing=Timing.STEP))
+    run = Run(
+        began="2026-11-21T10:00:00+00:00", version=__version__, command="speedmatrix run leak", rehearsed=False,
+        environment=ENVIRONMENT, plan=replace(asked, data={"leak": data} if data else {}),
+    )  # fmt: skip
+    folder = folder_of(results, run)
+    folder.mkdir(parents=True)
+    for name, content in files_of(run, records(0, 2.0, losses=losses)).items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (OF_TRAIN, ""),
+        ("own training, 89abcdef.job 01234567", ""),
+        ("own training, other.py 01234567", "is of other.py and not of train.py; name the run"),
+        ("", "is of leak and not of train.py; name the run"),
+    ],
+)
+def test_the_newest_runs_advice_is_written_into_the_script_that_it_is_of(
+    data: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("loader = DataLoader(data)\n")
+    run = run_of(Path("results"), data)
+    status = call(monkeypatch, "--diff", "train.py")
+    told = capsys.readouterr()
+    assert (status, "num_workers=1" in told.out) == ((2, False) if said else (0, True))
+    assert said in told.err
+    assert call(monkeypatch, run, "--diff", "train.py") == 0, "whoever names a run means it"
+    assert "num_workers=1" in capsys.readouterr().out
+
+
+def test_a_value_in_a_script_that_was_not_compared_stays_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("loader = DataLoader(data, num_workers=4)\n")
+    assert call(monkeypatch, run_of(Path("results"), OF_TRAIN), "--diff", "train.py") == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "train.py has num_workers=4 in line 1, which was not compared; it stays" in " ".join(told.err.split())
+    assert "measure with --reference original" in " ".join(told.err.split())
+    compared = run_of(Path("others"), OF_TRAIN, Option(name="workers", level=4))
+    assert call(monkeypatch, compared, "--diff", "train.py") == 0
+    told = capsys.readouterr()
+    assert "+loader = DataLoader(data, num_workers=1)\n" in told.out
+    assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "own", "name", "said"),
+    [
+        ("", "", "leak", "yes"),
+        (OF_TRAIN, OF_TRAIN, "leak", "yes"),
+        (OF_TRAIN, "own training, train.py 89abcdef", "leak", "(code, job, versions) was 01234567, now is 89abcdef"),
+        (OF_TRAIN, "", "leak", "leak, which train.py makes; give --workload train.py"),
+        ("", OF_TRAIN, "leak", "leak, which no file of yours makes; leave out --workload"),
+        ("own training, other.py 01234567", OF_TRAIN, "leak", "leak, which other.py makes; give --workload other.py"),
+        ("", OF_TRAIN, "train", "advises on leak and not on train; name a run of train, or leave out --workload"),
+    ],
+)
+def test_a_check_measures_the_training_that_is_advised_on_or_none(
+    data: str, own: str, name: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    run, asked, known = run_of(tmp_path, data), list[Request](), read_catalogue(ledger=False)
+    mine = replace(known.workload("leak"), name=name, source=own)
+    if own:
+        known = replace(known, workloads={**known.workloads, name: mine}, own=name)
+
+    def measured(request: Request, *_: object, **_words: object) -> Path:
+        asked.append(request)
+        return run
+
+    monkeypatch.setattr(measuring, "read_catalogue", lambda _: known)
+    monkeypatch.setattr(measuring, "read_environment", lambda _: ENVIRONMENT)
+    monkeypatch.setattr(measuring, "measured", measured)
+    status = call(monkeypatch, run, "--check", "--budget", "none", *(["--workload", "train.py"] if own else []))
+    told = capsys.readouterr()
+    assert said in " ".join((told.out + told.err).split())
+    assert status == (0 if asked else 2)
+    assert bool(asked) is ("; " not in said)
+    assert [one.workloads for one in asked] == [() if own else ("leak",)] * len(asked)
+
+
+def test_a_check_says_why_advice_does_not_hold(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run, again = run_of(tmp_path / "then", ""), run_of(tmp_path / "now", "", losses=(2.3, 2.9, 1.9))
+    monkeypatch.setattr(measuring, "read_environment", lambda _: ENVIRONMENT)
+    monkeypatch.setattr(measuring, "measured", lambda *_, **_words: again)
+    assert call(monkeypatch, run, "--check", "--budget", "none") == 1
+    told = capsys.readouterr().out
+    assert "leak, workers=1: quality differs: losses differ from step 2 by 0.8." in told
+    assert " yes " not in told

@@ -9,12 +9,14 @@ import pytest
 
 from benchmarks.invented.rehearsal import Effects
 from benchmarks.invented.rehearsal_command import rehearse
+from harness.catalogue import APART
 from harness.cli import commands
 from harness.cli import measuring as calibrating
 from harness.cli.measuring import show
 from harness.cli.reading import rendered
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
+from harness.report.document import Heading
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.store import IN_PROGRESS, ORIGIN, RUN, files_of, read_records, read_run, run_text
@@ -63,6 +65,28 @@ def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(calibrating, "page_parts", lambda *_: [])
     with pytest.raises(Mistake, match=r"Cannot write .*page\.md .*; choose another file with --output\."):
         calibrating.write_isolation(tmp_path, tmp_path / "none" / "page.md")
+
+
+@pytest.mark.parametrize("place", ["page.md", "docs/isolation.md"])
+def test_the_list_that_planning_reads_comes_with_the_clones_own_page_alone(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrating, "ROOT", tmp_path)
+    monkeypatch.setattr(calibrating, "measured_both_ways", lambda _: ["one"])
+    monkeypatch.setattr(calibrating, "apart_of", lambda _: [])
+    monkeypatch.setattr(calibrating, "page_parts", lambda *_: [Heading("Arms", 1)])
+    for name in ("docs", "harness"):
+        (tmp_path / name).mkdir()
+    page, others = tmp_path / place, "# Notes\n"
+    page.write_text(others)
+    with pytest.raises(Mistake, match=r"was not written by this command; choose another file with --output\."):
+        calibrating.write_isolation(tmp_path, page)
+    assert page.read_text() == others
+    assert not (tmp_path / "harness" / APART).exists()
+    page.write_text("# Arms\n\nof before\n")
+    calibrating.write_isolation(tmp_path, page)
+    assert page.read_text() == "# Arms\n"
+    assert (tmp_path / "harness" / APART).exists() is (place == "docs/isolation.md")
 
 
 def test_a_calibration_of_arms_that_share_a_process_decides_nothing(results: Path) -> None:

@@ -5,6 +5,7 @@ import signal
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -60,6 +61,7 @@ from tests.exchange.made import GOOD_RUN
 MINUTES = 30.0
 NEVER = float("inf")
 ASKED = Request(workloads=("leak", "speaker"), size="quick", device="cpu")
+PHASES = cache(phases_of)  # which take seconds to plan, and most tests ask for the same
 
 
 class Died(BaseException):
@@ -135,6 +137,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     there = Machine()
     monkeypatch.setattr(campaigning, "measure_into", there.measure_into)
     monkeypatch.setattr(campaigning, "written", there.write)
+    monkeypatch.setattr(campaigning, "phases_of", PHASES)
     monkeypatch.setattr(campaigning, "age_s", lambda: 1.0)  # this process is as old as all tests before it
     return there
 
@@ -178,7 +181,7 @@ class Trip:
         state = state or read_state(path) or new_state(self.request, self.minutes)
         with Meter(path, state, age_s=0.0, clock=self.there.clock) as meter:
             now = Session(
-                request=self.request, phases=tuple(self.phases) or phases_of(self.request, self.minutes), meter=meter,
+                request=self.request, phases=tuple(self.phases) or PHASES(self.request, self.minutes), meter=meter,
                 place=Place(results=self.results, data=self.data), ends_s=self.there.clock() + session_s, watch=SILENT,
                 clock=self.there.clock,
             )  # fmt: skip
@@ -242,7 +245,7 @@ def test_sessions_go_on_until_all_minutes_are_used(tmp_path: Path, machine: Mach
 
 def test_every_workload_has_something_before_any_is_widened(tmp_path: Path, machine: Machine, both: Request) -> None:
     trip = Trip(there=machine, results=tmp_path, request=both)
-    trip.session(1000.0)
+    trip.session(600.0)
     assert machine.begun[0] == "stages leak+speaker"
     (folder,) = [one for one in trip.runs if read_run(one).plan.design == "stages"]
     blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
@@ -413,10 +416,10 @@ def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, sin
 
 
 def test_a_machine_that_is_calibrated_is_not_calibrated_again(
-    tmp_path: Path, machine: Machine, both: Request, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine, single: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaigning, "calibration_beside", lambda *_: "known")
-    Trip(there=machine, results=tmp_path, request=both).session()
+    Trip(there=machine, results=tmp_path, request=single).session((MOST[Kind.FIRST_LOOK] + 0.1) * 60 * MINUTES)
     assert "matrix leak" in machine.begun
     assert not any(one.startswith("calibration") for one in machine.begun)
 

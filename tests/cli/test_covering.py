@@ -49,7 +49,7 @@ def test_the_conventional_plan_is_caught_where_the_machine_heats_up() -> None:
     assert check.ours.coverage.high > PROMISED[0]
 
 
-@pytest.mark.parametrize("name", ["rare long stalls", "steps of two speeds"])
+@pytest.mark.parametrize("name", ["rare long stalls", pytest.param("steps of two speeds", marks=pytest.mark.thorough)])
 def test_total_time_holds_where_trimmed_means_miss_what_a_workload_waits_for(name: str) -> None:
     (world,) = (one for one in WORLDS if one.name == name)
     asked = Asked(configs=160, protocol="brief", seed=1)

@@ -72,6 +72,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [rendered(folder / name, name, "--spies")["claims.md"].decode() for name in ("bare", "large")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SPIES)
 def test_a_need_that_reads_the_host_would_change_a_page(spied: list[str], name: str) -> None:
     small, large = (

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
 from harness.core.protocol import BRIEF
-from harness.core.workload import Trained
+from harness.core.workload import Timeline, Trained
 from harness.results import races_below
 from harness.run.arm import Job
 from harness.run.preparation import Prepared, described
@@ -75,6 +76,41 @@ def test_what_cannot_be_learned_has_one_sentence(
     assert is_one_sentence(call(f"learn {words}", monkeypatch, capsys), said, tmp_path)
 
 
+ASKED = learning.Exercise(what="leak", steps=None, seed=0, device="cpu", own=None, data=None, data_roots=())
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        lambda folder: learning.range_test(ASKED, "1e-4:1", 2, folder / "rates.svg"),
+        lambda folder: learning.timeline(ASKED, "3s", folder / "busy.svg"),
+        lambda folder: learning.trace(ASKED, folder / "trace.json"),
+    ],
+    ids=["range", "timeline", "trace"],
+)
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_trained(
+    asking: Callable[[Path], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(Mistake, match="file in a folder that exists and is writable"):
+        asking(tmp_path)
+
+
+def test_a_timeline_that_cannot_be_drawn_after_all_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = Timeline(period_s=1.0, busy=(0.5, 0.6), waiting=(0.1, 0.2), steps=9, inactive=())
+    path = tmp_path / "busy.svg"
+    path.mkdir()
+    job = SimpleNamespace(config="leak@quick")
+    monkeypatch.setattr(learning, "measuring_alone", nullcontext)
+    monkeypatch.setattr(learning, "_exercised", lambda *_: (job, None))
+    monkeypatch.setattr(learning, "_given", lambda *_: seen)
+    with pytest.raises(Mistake, match=r"Cannot write .*busy\.svg .*; choose another file with --output"):
+        learning.timeline(ASKED, "3s", path)
+    assert "9 steps in" in capsys.readouterr().out
+
+
 # Races whose trainings are invented: what is trained, and what is kept of it.
 
 TRAINED = Trained(scores=((5, 0.5, 0.1), (10, 1.0, 0.9)), reached=True, inactive=(), start_s=0.2)
@@ -99,6 +135,7 @@ def raced(
         return ends(made[0])
 
     data = {("leak", "quick"): folder, ("spoof", "quick"): folder, ("pictures", "smoke"): folder}
+    data |= {("train", "quick"): folder}
     monkeypatch.setattr(learning, "measuring_alone", nullcontext)
     monkeypatch.setattr(learning, "written", lambda *_: data)
     monkeypatch.setattr(learning, "_given", given)
@@ -135,6 +172,29 @@ def test_a_larger_batch_races_against_as_many_samples_for_each_update(
         raced("leak@quick", tmp_path, monkeypatch, against="batch_scale=2")
     with pytest.raises(Mistake, match="is what it is to be held against"):
         raced("leak@quick", tmp_path, monkeypatch)
+
+
+SCRIPT = """
+import speedmatrix as sm
+from tests.own.trainings import Net, Pictures, sgd
+from torch import nn
+job = sm.job(
+    model=Net, dataset=Pictures(103), loss=nn.CrossEntropyLoss(), optimizer=sgd, batch=8, score=lambda model: 0.5
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "steps"), [("train@quick:channels_last", 12), ("train@quick:batch_scale=2", 6)], ids=["usual", "twice"]
+)
+def test_an_epoch_of_a_lesson_is_the_data_set_whatever_the_batch(
+    what: str, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPEEDMATRIX_DATA", str(tmp_path / "cache"))
+    own = tmp_path / "train.py"
+    own.write_text(SCRIPT)
+    _, jobs = raced(what, tmp_path, monkeypatch, own=own)
+    assert {(job.size.epoch_steps, job.size.passes, job.size.samples) for job in jobs} == {(steps, 1, 96)}
 
 
 def test_a_training_that_fails_keeps_its_place_among_the_seeds(
@@ -198,7 +258,7 @@ def test_a_race_tells_whose_data_and_code_it_is_about(tmp_path: Path, monkeypatc
     suite = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=nothing)
     assert learning._data_of(suite, config) == ""
     real = replace(suite, real_data={"leak": tmp_path})
-    assert learning._data_of(real, config) == described(catalogue.workload("leak").sizes["quick"])
+    assert learning._data_of(real, config) == described(catalogue.workload("leak").sizes["quick"], tmp_path)
 
 
 @pytest.mark.thorough

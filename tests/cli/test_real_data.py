@@ -76,7 +76,7 @@ def test_a_tree_in_the_real_layout_is_counted_into_the_plan(
     status, out, err = call(words, monkeypatch, capsys)
     assert status == 0, err
     told = json.loads(out)["plan"]["data"]
-    assert told[name].startswith("real data; ")
+    assert told[name].startswith("real data on ")
     assert str(smoke_data[name]) not in out
 
 

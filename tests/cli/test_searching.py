@@ -186,6 +186,7 @@ def test_a_search_that_ran_out_of_time_goes_on_where_it_stopped(tmp_path: Path, 
     assert known.ratio(names(again)) > 0.98 * fastest(known)
 
 
+@pytest.mark.repeats
 def test_a_fresh_search_leaves_earlier_runs_alone(
     tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +226,7 @@ def test_without_a_trusted_model_what_hurts_is_dropped(
     assert any("without what hurts in it" in one for one in winner_sentences(found))
 
 
+@pytest.mark.repeats
 def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
     def spoil(config: Configuration, told: dict[str, Any]) -> None:
         if "losses" in told and "amp_bfloat16" in on_in(config):
@@ -249,6 +251,7 @@ def test_a_winner_whose_losses_differ_in_fresh_replicates_is_not_recommended(tmp
     assert json.loads(winner_to_json(found))["spoilt_losses"].startswith("losses differ")
 
 
+@pytest.mark.repeats
 def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None:
     """Each of two options doubles the peak: both together need more than the 8 GiB of the machine."""
 
@@ -281,6 +284,7 @@ def test_a_quality_class_refuses_what_is_looser(tmp_path: Path, known: Truth) ->
         there.search("amp_bfloat16", "workers=1", quality=QualityClass.EXACT)
 
 
+@pytest.mark.repeats
 def test_the_command_prints_the_winner_or_its_json(
     tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,10 +29,7 @@ def test_to_have_looked_and_found_nothing_is_no_other_environment() -> None:
     assert looked.facts == ENVIRONMENT.facts
 
 
-def test_the_digest_is_twelve_hexadecimal_digits_and_stays_the_same() -> None:
-    assert len(ENVIRONMENT.digest) == 12
-    assert int(ENVIRONMENT.digest, 16) >= 0
-    assert replace(ENVIRONMENT).digest == ENVIRONMENT.digest
+def test_the_digest_stays_the_same() -> None:
     assert ENVIRONMENT.digest == "a278b6232163"  # from before variables were known: where none is set, nothing changes
 
 

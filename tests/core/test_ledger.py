@@ -1,5 +1,6 @@
 """The reader of the ledger refuses whatever a claim could get wrong, and the ledger itself is whole."""
 
+import re
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -193,6 +194,21 @@ def test_a_phase_that_adds_is_held_against_the_phases_before_it() -> None:
     # In the default mode: what max-autotune captures cannot add gradients up.
     both = {*options(two.treatment, leak), *map(parse_option, ("gradient_accumulation=2", "compile=default"))}
     assert set(options(three.reference, leak)) == both - {parse_option("compile=max-autotune")}
+
+
+def test_a_part_of_a_phase_is_held_against_the_real_system() -> None:
+    """Whose workers read ahead; without any the set in memory would gain what no phase promised."""
+    (claim,) = [one for one in CATALOGUE.claims if one.name == "leak-in-memory"]
+    leak = CATALOGUE.workloads["leak"]
+    real = options("original", leak)
+    assert options(claim.reference, leak) == real
+    assert set(options(claim.treatment, leak)) == {*real, parse_option("in_memory_data")}
+
+
+def test_what_is_said_of_an_epoch_and_not_timed_on_epochs_says_so() -> None:
+    about = [one for one in CATALOGUE.claims if re.search(r"\bepochs?\b", one.text) and not one.untestable]
+    assert len(about) >= 10
+    assert [one.name for one in about if one.timing is not Timing.EPOCH and "epoch" not in one.deviation] == []
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,5 @@ def test_every_claim_of_a_report_is_one_of_its_items(report: Report) -> None:
     assert of_report - named == {name for name in LATER if name.startswith(f"{report.workload}-")}
 
 
-def test_what_is_said_only_of_untestable_claims_has_a_reason() -> None:
-    for report in REPORTS:
-        for item in report.items:
-            if item.claims and not item.options and all(CLAIMS[name].untestable for name in item.claims):
-                assert item.words or CLAIMS[item.claims[0]].untestable, item
-
-
 def test_the_page_is_what_would_be_written_now() -> None:
     assert (ROOT / "docs" / PLACE).read_text(encoding="utf-8") == reports_page(REPORTS)

@@ -19,7 +19,9 @@ def test_enough_cells_stand_behind_the_page_and_every_promise_is_kept() -> None:
     assert int(command()[2]) >= 500
     assert PAGE.count("yes, everywhere.") == 3
     restless = {one.name for one in WORLDS if one.workload is None}
-    for name, times in re.findall(r"^\| (\S.*?) \| [\d.]+ % \\\[.*?, ([\d.]+) times ours \|", PAGE, re.MULTILINE):
+    rows = re.findall(r"^\| (\S.*?) \| [\d.]+ % \\\[.*?, ([\d.]+) times ours \|", PAGE, re.MULTILINE)
+    assert [name for name, _ in rows] == [one.name for one in WORLDS]
+    for name, times in rows:
         assert name not in restless or float(times) >= CHEAPER
     ours = PAGE.partition("## speedmatrix")[2].partition("##")[0]
     shares = re.findall(r"^\| [^|]+ \| ([\d.]+) % \\\[([\d.]+), ", ours, re.MULTILINE)

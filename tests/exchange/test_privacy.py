@@ -103,6 +103,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(string.printable, max_size=5), max_size=12).map("".join)
 
 
+@pytest.mark.repeats
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("'/home/alice")
@@ -112,6 +113,7 @@ def test_cleaning_twice_is_cleaning_once(text: str) -> None:
     assert Cleaner().sentence(once) == once
 
 
+@pytest.mark.repeats
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(string.ascii_letters + ". -", min_size=1, max_size=9), min_size=1, max_size=5))
 def test_no_folder_of_a_home_survives(parts: list[str]) -> None:

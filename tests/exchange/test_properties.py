@@ -164,12 +164,14 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.repeats
 @settings(max_examples=150, deadline=None)
 @given(JSON, st.lists(JSON, max_size=3))
 def test_arbitrary_data_are_refused(run: object, lines: list[Any]) -> None:
     assert taken(parcel(run, lines)) is None
 
 
+@pytest.mark.repeats
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_arbitrary_bytes_are_refused(run: bytes, lines: bytes) -> None:
@@ -177,6 +179,7 @@ def test_arbitrary_bytes_are_refused(run: bytes, lines: bytes) -> None:
     assert taken(found) is None
 
 
+@pytest.mark.repeats
 @pytest.mark.parametrize("spoilt", ["run", "records"])
 @settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**48), times=st.integers(1, 3))
@@ -208,6 +211,7 @@ LABELS = (("workers",), ("amp",), ("pin_memory",), ("augment",), ("chunk_cache",
 POOL = [comparison(*names, timing=Timing.EVALUATION) for names in LABELS]
 
 
+@pytest.mark.repeats
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(LENGTHS, RATES), min_size=30, max_size=30), st.lists(RATES, min_size=4, max_size=4))
 def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], upper_bounds: list[float]) -> None:
@@ -254,6 +258,7 @@ def test_the_widest_interval_there_can_be_is_one() -> None:
     assert 1e200 < estimate.high < float("inf")
 
 
+@pytest.mark.repeats
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**48), flips=st.integers(1, 6))
 def test_a_bundle_with_changed_bytes_is_refused_or_the_same(tmp_path_factory: Any, seed: int, flips: int) -> None:

@@ -80,6 +80,7 @@ def names_nobody(folder: Path) -> None:
         assert not [secret for secret in secrets if secret in text], path
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_filed_is_refused_in_a_sentence(tmp_path: Path) -> None:
     tree = tree_in(tmp_path)
     assert "Only the commit that is checked out" in tree.asv("run", "HEAD^!", status=1)

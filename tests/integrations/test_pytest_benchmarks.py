@@ -153,6 +153,7 @@ def test_a_gate_stops_what_became_slower(
     assert "leak@quick#64:all on cpu: 2.3" in done.stdout, "the ratios stand there all the same"
 
 
+@pytest.mark.thorough
 def test_a_gate_with_nothing_to_compare_is_no_gate(
     show: tuple[str, ...],
     folder: Path,
@@ -178,11 +179,17 @@ def gated(folder: Path, show: tuple[str, ...], told: dict[str, Any]) -> subproce
     return pytest_in(folder, *show, "--speedmatrix-relative", *gate)  # recorded in seconds
 
 
+@pytest.mark.thorough
+def test_the_gate_of_intervals_passes_what_did_not_change(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
+    assert gated(folder, show, json.loads((folder / "seconds.json").read_text())).returncode == 0
+
+
 def test_the_gate_of_intervals_stops_what_surely_became_slower(
     show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
     before = json.loads((folder / "seconds.json").read_text())
-    assert gated(folder, show, before).returncode == 0
     within = gated(folder, show, slower_than_before(before, 1.04))
     assert within.returncode == 0, "medians that moved by 4 %, with intervals that are wider"
     assert within.stdout.count("Gate: ") == WITH_RATIO
@@ -193,6 +200,7 @@ def test_the_gate_of_intervals_stops_what_surely_became_slower(
     assert "leak@quick#64:all on cpu: 2.3" in beyond.stdout, "the ratios stand there all the same"
 
 
+@pytest.mark.thorough
 def test_the_gate_refuses_another_environment(
     show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
@@ -204,20 +212,33 @@ def test_the_gate_refuses_another_environment(
     assert "The saved benchmarks were measured in environment another" in done.stderr
 
 
-def test_what_lost_its_ratio_is_named_where_a_gate_compares(
-    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
-) -> None:
+def with_a_benchmark_more(folder: Path) -> tuple[dict[str, Any], str]:
+    """A saved file in which an option has a ratio that has none now, and that benchmark's name."""
     before = json.loads((folder / "seconds.json").read_text())
     (lost,) = (one for one in before["benchmarks"] if one["name"] == EVERYTHING.format("treatment"))
     lost["fullname"] = "benchmarks/test_cells.py::test_cell[cpu-leak@quick#64:pin_memory-treatment]"
+    return before, lost["fullname"]
+
+
+@pytest.mark.thorough
+def test_what_lost_its_ratio_is_named_where_medians_are_compared(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
+    before, name = with_a_benchmark_more(folder)
     (folder / "lost.json").write_text(json.dumps(before))
     gate = (f"--benchmark-compare={folder / 'lost.json'}", "--benchmark-compare-fail=median:3%")
     done = pytest_in(folder, *show, *gate, "-k", "leak")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"No samples any more: {lost['fullname']}" in done.stdout
+    assert f"No samples any more: {name}" in done.stdout
+
+
+def test_what_lost_its_ratio_stops_the_gate_of_intervals(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
+    before, name = with_a_benchmark_more(folder)
     stopped = gated(folder, show, before)
     assert stopped.returncode == pytest.ExitCode.TESTS_FAILED, stopped.stdout + stopped.stderr
-    assert f"Without a ratio now: {lost['fullname']}" in stopped.stderr
+    assert f"Without a ratio now: {name}" in stopped.stderr
 
 
 @pytest.mark.thorough

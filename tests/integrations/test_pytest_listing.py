@@ -1,6 +1,7 @@
 """What is listed before anything is measured, and what is then measured for a selection."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,16 @@ from harness.core.configuration import Comparison, Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Request
-from harness.integrations.configurations import Listed, listed, recorded, wanted
+from harness.integrations.configurations import BUDGET, Listed, listed, recorded, wanted
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = Request(workloads=("leak",), device="cpu", target="none", design="alone")
+
+
+@cache
+def on_cpu(budget: str = BUDGET) -> tuple[Listed, ...]:
+    return listed([ON_CPU], budget)
 
 
 def entry(label: str, workload: str = "leak") -> Listed:
@@ -33,7 +39,7 @@ LEAK = [entry(name) for name in ("all", "one", "two=2", "three", "four", "origin
 
 
 def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first() -> None:
-    labels = [one.label for one in listed([ON_CPU]) if one.comparison]
+    labels = [one.label for one in on_cpu() if one.comparison]
     assert [one.partition("=")[0] for one in labels[:4]] == [
         "all",
         "batched_fetch",
@@ -43,26 +49,25 @@ def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first(
 
 
 def test_more_time_lists_more_and_no_limit_lists_the_whole_design() -> None:
-    counts = [len([one for one in listed([ON_CPU], budget) if one.comparison]) for budget in ("1s", "3m", "none")]
+    counts = [len([one for one in on_cpu(budget) if one.comparison]) for budget in ("1s", "3m", "none")]
     assert counts[0] == 4
     assert counts[0] < counts[1] < counts[2]
 
 
 def test_the_time_is_shared_by_all_workloads() -> None:
-    both = listed([replace(ON_CPU, workloads=("leak", "speaker"))], "10m")
-    alone = listed([ON_CPU], "5m")
+    both = listed([replace(ON_CPU, workloads=("leak", "speaker"))], "6m")
     of_leak = [one for one in both if one.workload == "leak" and one.comparison]
-    assert of_leak == [one for one in alone if one.comparison]
+    assert of_leak == [one for one in on_cpu("3m") if one.comparison]
 
 
 def test_holes_have_the_words_of_the_plan() -> None:
-    no_results = {one.label: one.reason for one in listed([ON_CPU]) if one.comparison is None}
+    no_results = {one.label: one.reason for one in on_cpu() if one.comparison is None}
     assert no_results["pin_memory"] == "needs a CUDA device"
     assert all(no_results.values())
 
 
 def test_a_device_that_is_named_twice_is_listed_once() -> None:
-    assert listed([ON_CPU, ON_CPU]) == listed([ON_CPU])
+    assert listed([ON_CPU, ON_CPU]) == on_cpu()
 
 
 def test_names_differ() -> None:

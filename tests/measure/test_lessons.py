@@ -276,6 +276,32 @@ def test_what_workers_load_before_the_first_step_is_paid_for() -> None:
     assert spent_s > 0.38
 
 
+class Requested(Line):
+    """A batch is one request that takes a fifth of a second, which no pause of the asking worker delays."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(0.2 if index % 64 == 0 else 0.0)
+        return super().__getitem__(index)
+
+
+def test_requests_that_end_while_a_model_is_evaluated_make_no_training_faster() -> None:
+    def evaluate(*_: object) -> Evaluation:
+        time.sleep(0.3)
+        return EVALUATED
+
+    task = task_with(1.0, workers=2)
+    task = replace(task, parts=replace(task.parts, dataset=lambda *_: Requested(1.0), evaluate=evaluate))
+    session = open_session(task)
+    without_s = sum(spent_s for _, spent_s in _steps(session, 8, lambda: None))
+    session.feed.close()
+    shown: list[int] = []
+    goal = Goal(score=2.0, better="more", every=2)
+    trained = train_until(task, {}, 8, goal, lambda step, _: shown.append(step), scheduled=False)
+    assert [number for number, *_ in trained.scores] == [2, 4, 6, 8]
+    assert trained.scores[-1][1] > 0.8 * without_s
+    assert shown == [2, 4, 6, 8] * 2, "it is trained once more, without evaluations"
+
+
 # What losses under a growing rate say.
 
 

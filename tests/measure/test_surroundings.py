@@ -16,6 +16,7 @@ from harness.measure.surroundings import (
     PACKAGES,
     SETTINGS,
     compiler_for,
+    file_system,
     free_bytes,
     memory_limit_bytes,
     read_environment,
@@ -189,3 +190,8 @@ def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.M
     assert unread(workloads["speaker"], [("soundfile", "0.13.1")]) is None, "the environment that is planned for has it"
     there.clear()
     assert unread(workloads["speaker"]) is None, "nothing is measured here"
+
+
+def test_the_kind_of_file_system_is_told_by_the_nearest_mount() -> None:
+    assert file_system(Path("/proc/self")) == "proc"
+    assert file_system(Path("/sys/kernel")) == "sysfs"

@@ -38,7 +38,7 @@ class Judged:
     low: float | None
     high: float | None
     words: str  # the verdict, or why there is no ratio
-    attempts: int = 1
+    attempts: int = 1  # that were needed, those of earlier measurements among them, which `judge` does not know
     within: bool = True  # the bare interval of the first attempt holds the truth
 
     @property

@@ -82,6 +82,9 @@ def _lines(results: Results) -> Iterator[str]:
     yield from _old_ways(results.old_ways)
 
 
+ATTEMPTS = {1: "", 2: ", at the second attempt", 3: ", in a later measurement"}
+
+
 def _conclusion(results: Results) -> Iterator[str]:
     """Three lines, as on every page."""
     judged = results.judged
@@ -90,11 +93,12 @@ def _conclusion(results: Results) -> Iterator[str]:
     missed = sum(not one.within for one in with_ratio)
     bare = [one for one in results.old_ways if one.half_width is None]
     false = [one for one in bare if one.fails]
-    again = sum(one.attempts > 1 for one in judged)
+    second, later = sum(one.attempts == 2 for one in judged), sum(one.attempts > 2 for one in judged)
     points = sum(abs(math.log(one.ratio / one.true)) > FAILS for one in with_ratio if one.ratio and one.true)
     yield (
-        f"{held} of {len(judged)} options whose true ratio is known came out as they must, {again} of them at the "
-        "second attempt: the interval, widened by the 0.5 or 1 % by which the truth itself may be off, contains it. "
+        f"{held} of {len(judged)} options whose true ratio is known came out as they must, {second} of them at the "
+        f"second attempt and {later} later, in a measurement made anew: the interval, widened by the 0.5 or 1 % by "
+        "which the truth itself may be off, contains it. "
         "Each was built so that a careless measurement gets it wrong. The ratio itself is off by more than "
         f"{100 * FAILS:.0f} % in {points} of "
         f"{len(with_ratio)}."
@@ -153,7 +157,7 @@ def _oracles(results: Results) -> Iterator[str]:
 def _row(one: Judged) -> tuple[str, ...]:
     how = {"sum": "added up", "shuffled": "shuffled", "loop": "loop", "refused": "no ratio"}[one.how]
     true = "—" if one.true is None else f"{one.true:.3f}"
-    holds = ("yes" if one.holds else "**no**") + (", at the second attempt" if one.attempts > 1 else "")
+    holds = ("yes" if one.holds else "**no**") + ATTEMPTS[min(one.attempts, 3)]
     if one.ratio is None:
         return one.experiment, f"`{one.option}`", how, true, "—", one.words, holds
     high = "∞" if one.high is None else f"{one.high:.3f}"

@@ -92,7 +92,7 @@ THREATS = (
     ),
     Threat(
         "An arm warms up for long",
-        "warm-up and a settling turn before the first window",
+        "warm-up before the first window of every replicate, and a settling turn in the first of them",
         "arms that are alike: `variant=warming`",
     ),
     Threat(
@@ -132,7 +132,8 @@ THREATS = (
     ),
     Threat(
         "A probe of an upper bound is shorter than what it probes",
-        "bounds come from the windows themselves, or from whole epochs; a rate beyond its bound gives no ratio",
+        "bounds come from the windows themselves, or from whole epochs; a rate beyond its bound in each of two probes "
+        "or more gives no ratio",
         "probes that are too short",
     ),
     Threat(

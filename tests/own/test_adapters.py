@@ -29,7 +29,7 @@ def opened(job: Job, **changed: Any) -> Session:
     facts = job.facts
     size = Size(
         batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0, shape={},
-        original_epoch_steps=facts.steps,
+        original_epoch_steps=facts.steps, all_items=facts.epoch_steps >= facts.steps,
     )  # fmt: skip
     parts = Builder(job=job, others={}, file=None).parts()
     task = Task(

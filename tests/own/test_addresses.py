@@ -1,6 +1,10 @@
 """Which job arms find in a script: the one that was measured, with the code that it has now."""
 
+import os
+import subprocess
 import sys
+import tempfile
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,7 +13,14 @@ import pytest
 
 import speedmatrix as sm
 from harness.catalogue import code_digest, read_workload
-from harness.core.own_file import files_of
+from harness.core.own_file import TOLD, files_of, look_anew
+from harness.core.recipe import Recipe
+from harness.own.job import Job, address_of
+from harness.run.arm import launch_environment
+from harness.run.preparation import measuring_alone
+from harness.run.processes import finding_modules
+from tests.own.test_job import a_job
+from tests.run.test_lock import held
 
 HEAD = """
 import sys
@@ -90,9 +101,6 @@ def test_what_a_command_line_sets_is_not_left_out_silently(tmp_path: Path, monke
 
 
 def test_a_job_in_a_notebook_is_the_same_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.own.job import address_of
-    from tests.own.test_job import a_job
-
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     first, second = a_job(), a_job()
     assert first.line != second.line
@@ -126,3 +134,161 @@ def test_code_in_folders_below_is_part_of_what_a_job_is(tmp_path: Path) -> None:
     model.write_text("WIDTH = 4\n")
     assert read_workload(file).source != before.source
     assert code_digest([before], jobs=True) != digest
+
+
+# What a job is besides its code.
+
+READING = """
+import json
+from pathlib import Path
+SETTINGS = json.loads(Path({place!r}).read_text())
+"""
+
+
+def test_settings_that_a_script_reads_are_part_of_what_a_job_is(tmp_path: Path) -> None:
+    file, settings = tmp_path / "train.py", tmp_path / "settings" / "small.json"
+    settings.parent.mkdir()
+    settings.write_text("3")
+    file.write_text(READING.format(place=str(settings)) + HEAD)
+    before = read_workload(file)
+    digest = code_digest([before], jobs=True)
+    assert read_workload(file).source == before.source
+    settings.write_text("5")
+    assert read_workload(file).source != before.source
+    assert code_digest([before], jobs=True) != digest, "and it may not change between two arms"
+
+
+def test_data_that_a_script_reads_are_no_part_of_what_a_job_is(tmp_path: Path) -> None:
+    file, settings = tmp_path / "train.py", tmp_path / "settings.txt"
+    large, log = tmp_path / "large.bin", tmp_path / "log.txt"
+    many = [tmp_path / "many" / f"{number}.txt" for number in range(30)]
+    many[0].parent.mkdir()
+    for one in (settings, large, log, *many):
+        one.write_bytes(bytes(2 << 20 if one is large else 10))
+    read = [str(one) for one in (settings, large, log, *many)]
+    file.write_text(f"for one in {read}:\n    open(one).close()\nopen({str(log)!r}, 'a').close()\n{HEAD}")
+    read_workload(file)
+    assert {settings, large, log, *many} & {*files_of(file)} == {settings}
+
+
+def test_variables_that_a_script_asks_for_are_part_of_what_a_job_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"import os\nMODEL = os.environ.get('MODEL_OF_A_TEST', 'usual')\n{HEAD}")
+
+    def source(number: int) -> str:
+        os.utime(file, (number, number))  # so that it is run again, as in another process
+        return read_workload(file).source
+
+    monkeypatch.setenv("MODEL_OF_A_TEST", "small")
+    small = source(1)
+    monkeypatch.setenv("ANOTHER_OF_A_TEST", "changed")
+    assert source(2) == small
+    monkeypatch.setenv("MODEL_OF_A_TEST", "large")
+    assert source(3) != small
+    monkeypatch.delenv("MODEL_OF_A_TEST")
+    assert source(4) != small
+
+
+def test_what_a_function_reads_that_makes_a_job_is_part_of_it(tmp_path: Path) -> None:
+    file, settings = tmp_path / "train.py", tmp_path / "settings.txt"
+    settings.write_text("3")
+    file.write_text(f"{HEAD}\ndef mine():\n    open({str(settings)!r}).close()\n    return made(8)\n")
+    before = read_workload(Path(f"{file}:mine")).source
+    settings.write_text("5")
+    assert read_workload(Path(f"{file}:mine")).source != before
+
+
+def test_arms_have_the_facts_of_their_launcher_though_they_have_other_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"import os\nTHREADS = os.environ.get('OMP_NUM_THREADS')\n{HEAD}")
+    before = read_workload(file)
+    told = launch_environment(Recipe(threads=7), {})
+    for name in (TOLD, "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, told[name])
+    monkeypatch.setattr("harness.own.job.look", None)
+    os.utime(file, (1, 1))
+    assert read_workload(file).source == before.source
+
+
+def test_clones_with_the_same_code_are_looked_at_each_by_itself(tmp_path: Path) -> None:
+    sources = set()
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(HEAD)
+        sources.add(read_workload(tmp_path / name / "train.py").source)
+    assert len(sources) == 1
+    assert len(list((tmp_path / "cache" / "own").glob("*.json"))) == 2
+
+
+def test_fresh_looks_anew(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(HEAD)
+    first = read_workload(file)
+    (kept,) = (tmp_path / "cache" / "own").glob("*.json")
+    kept.write_text(kept.read_text().replace('"parameters": ', '"parameters": 1'))
+    assert read_workload(file).parameters != first.parameters
+    look_anew()
+    assert read_workload(file).parameters == first.parameters
+
+
+def test_nothing_is_looked_at_while_another_process_measures(tmp_path: Path) -> None:
+    file, lock = tmp_path / "train.py", Path(tempfile.gettempdir()) / "speedmatrix-measuring.lock"
+    file.write_text(HEAD)
+    with held(lock) as owner:
+        with pytest.raises(sm.Mistake, match=f"Process {owner.pid} is measuring on this machine"):
+            read_workload(file)
+        owner.kill()
+    with measuring_alone():
+        first = read_workload(file)
+    with held(lock) as owner:
+        assert read_workload(file).source == first.source, "what was seen is kept"
+        owner.kill()
+
+
+def test_code_that_nobody_may_read_is_no_part_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, secret, read = tmp_path / "train.py", tmp_path / "secret.py", Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path == secret:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    file.write_text(HEAD)
+    secret.write_text("")
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert code_digest([read_workload(file)], jobs=True)
+
+
+BESIDE_A_NOTEBOOK = """
+from tests.own.trainings import Net
+
+
+class Own(Net):
+    WIDTH = 3
+"""
+LOADED = """
+import sys
+from pathlib import Path
+from harness.core.own_file import read_file
+print(type(read_file(Path(sys.argv[1])).names["job"]).__name__)
+"""
+
+
+def test_a_module_beside_a_notebook_is_found_by_arms_and_is_part_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / f"net_of_{tmp_path.name.replace('-', '_')}.py"
+    module.write_text(BESIDE_A_NOTEBOOK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    where = address_of(a_job(model=import_module(module.stem).Own))
+    command = [sys.executable, "-P", "-c", LOADED, str(where)]
+    done = subprocess.run(command, env=finding_modules(os.environ), capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == Job.__name__, done.stderr
+    before = read_workload(where).source
+    module.write_text(BESIDE_A_NOTEBOOK.replace("3", "5"))
+    assert read_workload(where).source != before

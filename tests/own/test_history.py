@@ -1,19 +1,23 @@
 """A job as it was at a commit: found in a real repository, in a tree of its own, and compared with what it is now."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from harness.catalogue import read_workload
+from harness.catalogue import code_digest, read_workload
 from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
-from harness.core.own_file import NOW, Address, parse_address, unpacked
+from harness.core.own_file import NOW, TOLD, Address, parse_address, told_to_arms, unpacked
 from harness.core.recipe import Recipe
+from harness.own import history
 from harness.own.history import check_alike, seen, since
 from harness.own.items import Indexed
 
@@ -125,6 +129,86 @@ def test_a_commit_with_a_link_to_elsewhere_is_told(file: Path) -> None:
     assert since(Address(file), "HEAD~1")[0].path.is_file()
 
 
+def test_a_commit_that_two_unpack_at_once_is_unpacked_by_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpack, begun = history._unpack, list[Path]()
+
+    def slower(top: Path, commit: str, folder: Path) -> None:
+        begun.append(folder)
+        unpack(top, commit, folder)
+        if len(begun) == 1:
+            since(Address(file), "HEAD")
+
+    monkeypatch.setattr(history, "_unpack", slower)
+    assert since(Address(file), "HEAD")[0].path.is_file()
+    assert len({*begun}) == 2
+    assert not any(one.exists() for one in begun)
+
+
+def test_a_disk_that_is_full_is_told_and_nothing_stays_on_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_top: Path, _commit: str, folder: Path) -> None:
+        folder.mkdir()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "_unpack", full)
+        with pytest.raises(Mistake, match=r"\(No space left on device\); make room there"):
+            since(Address(file), "HEAD")
+    then, _ = since(Address(file), "HEAD")
+    assert then.path.is_file()
+    assert not list(then.path.parents[2].glob("*.begun*"))
+
+
+OPENS = {
+    "as it is imported": ("data = TensorDataset(", "open('settings.txt').close()\ndata = TensorDataset("),
+    "in a factory": ("model=Net", "model=lambda: (open('settings.txt').close(), Net())[1]"),
+}
+
+
+@pytest.mark.parametrize("when", ["as it is imported", pytest.param("in a factory", marks=pytest.mark.thorough)])
+def test_a_file_of_git_s_that_both_versions_would_read_as_it_is_now_is_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    settings = file.with_name("settings.txt")
+    settings.write_text("3")
+    git(file.parent.parent, "add", "-A")
+    edited(file, OPENS[when], committed=True)
+    settings.write_text("5")
+    monkeypatch.chdir(file.parent)
+    words = r"at HEAD opens below/settings\.txt in the working tree.*\(Path\(__file__\)\.parent / 'settings\.txt'\)"
+    for _ in range(2):  # at first it is looked at in full, then what was seen is kept
+        with pytest.raises(Mistake, match=words):
+            check_alike(*since(Address(file), "HEAD"), "HEAD")
+    settings.write_text("3")
+    check_alike(*since(Address(file), "HEAD"), "HEAD")
+
+
+@pytest.mark.thorough
+def test_what_the_code_of_now_reads_is_part_of_the_plan(file: Path) -> None:
+    """The process that plans runs the old code alone."""
+    settings = file.with_name("settings.txt")
+    settings.write_text("3")
+    reading = f"open({str(settings)!r}).close()\ndata = TensorDataset("
+    edited(file, ("data = TensorDataset(", reading))
+
+    def source() -> str:
+        then, now = since(Address(file), "HEAD")
+        check_alike(then, now, "HEAD")
+        assert str(replace(now, version=NOW)) in json.loads(told_to_arms()[TOLD])
+        return read_workload(Path(str(then))).source
+
+    before = source()
+    assert source() == before
+    settings.write_text("5")
+    assert source() != before
+
+
+def test_code_of_now_that_is_edited_while_it_is_measured_is_seen(file: Path) -> None:
+    workload = read_workload(Path(str(since(Address(file), "HEAD")[0])))
+    before = code_digest([workload], jobs=True)
+    file.write_text(file.read_text() + "\n# changed\n")
+    assert code_digest([workload], jobs=True) != before
+
+
 def test_another_batch_must_be_said(file: Path) -> None:
     file.write_text(file.read_text().replace("batch=8", "batch=16"))
     then, now = since(Address(file), "HEAD")
@@ -191,7 +275,9 @@ ALIKE: dict[str, tuple[tuple[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", ALIKE)
+@pytest.mark.parametrize(
+    "what", [*("kernel", "threads"), *(pytest.param(one, marks=pytest.mark.thorough) for one in ("loader", "clipping"))]
+)
 def test_what_every_arm_is_given_alike_cannot_be_compared(file: Path, what: str) -> None:
     change, words = ALIKE[what]
     imported = ("import torch\n", "import torch\nfrom torch.utils.data import DataLoader\n")
@@ -240,10 +326,21 @@ def package(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return net
 
 
-def test_arms_of_then_have_the_packages_of_then(file: Path, package: Path) -> None:
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Address], history.Seen]:
+    """What a look at a version gives, which takes seconds; what `check_alike` has looked at is not looked at again."""
+    monkeypatch.setattr(history, "seen", cache(seen))
+    return history.seen
+
+
+def test_arms_of_then_have_the_packages_of_then(
+    file: Path, package: Path, looked_at: Callable[[Address], history.Seen]
+) -> None:
     then, now = since(Address(file), "HEAD")
     check_alike(then, now, "HEAD")
-    widths = [(seen(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))]
+    widths = [
+        (looked_at(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))
+    ]
     assert widths == [3, 5]
 
 
@@ -283,7 +380,9 @@ def test_a_module_that_the_commit_has_not_is_of_another_version_too(file: Path, 
         check_alike(*since(Address(file), "HEAD"), "HEAD")
 
 
-def test_a_submodule_is_as_the_commit_pins_it(file: Path, tmp_path: Path) -> None:
+def test_a_submodule_is_as_the_commit_pins_it(
+    file: Path, tmp_path: Path, looked_at: Callable[[Address], history.Seen]
+) -> None:
     name, top = f"layers_of_{file.stem.removeprefix('train_')}", file.parent.parent
     origin = tmp_path / "origin"
     origin.mkdir()
@@ -301,7 +400,9 @@ def test_a_submodule_is_as_the_commit_pins_it(file: Path, tmp_path: Path) -> Non
         git(top, "commit", "-qm", f"pinned {width}")
     then, now = since(Address(file), "HEAD~1")
     check_alike(then, now, "HEAD~1")
-    widths = [(seen(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))]
+    widths = [
+        (looked_at(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))
+    ]
     assert widths == [3, 5]
     git(top, "update-index", "--cacheinfo", f"160000,{'ab' * 20},below/{name}")
     git(top, "commit", "-qm", "pinned elsewhere")

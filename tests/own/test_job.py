@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset,
 import speedmatrix as sm
 from harness.core.own_file import Address
 from harness.core.recipe import Recipe
-from harness.own import inference
+from harness.own import inference, items
 from harness.own.items import Indexed, Items, Kept, drawn_from
-from harness.own.job import Job
+from harness.own.job import Job, OwnOption
 from tests.own.trainings import Augmented, Named, Net, Pictures, Ragged, named_loss, sgd
 
 
@@ -173,6 +174,41 @@ def test_a_collate_function_that_draws_depends_on_the_batch_alone() -> None:
     assert torch.equal(first[0], items.__getitems__([3, 5])[0])
     assert not torch.equal(first[0][1:], items.__getitems__([5, 3])[0][:1])
     assert not a_job(collate=default_collate).facts.seeded
+
+
+def drawing() -> OwnOption:
+    return sm.option("drawing", change=functools.partial(Job.replace, dataset=Augmented(960)), active=bool)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({"collate": masked}, [30, 50, 30]), ({"options": [drawing()]}, [30, 50])],
+    ids=["a collate function that draws", "an option that draws"],
+)
+def test_items_that_are_kept_in_memory_are_seeded_as_those_that_are_read(
+    changes: dict[str, Any], expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one arm is spared what the other pays for seeds, and its batches are drawn otherwise."""
+    job = a_job(dataset=Pictures(960), **changes)
+    assert job.facts.seeded
+    assert "in_memory_data" in job.facts.traits
+    arms = [built(job, Recipe(in_memory_data=kept)) for kept in (False, True)]
+    assert isinstance(arms[1].dataset, Kept)
+    seeds, plain = list[int](), items.seed_all
+
+    def noted(seed: int) -> None:
+        seeds.append(seed)
+        plain(seed)
+
+    monkeypatch.setattr(items, "seed_all", noted)
+    batches = list[Any]()
+    for number, arm in enumerate(arms):
+        seeds.clear()
+        torch.manual_seed(number)
+        batches.append(arm.__getitems__([3, 5]))
+        assert seeds == expected
+    if "collate" in changes:
+        assert all(map(torch.equal, *batches))
 
 
 def test_random_items_that_no_seed_reaches_are_told() -> None:
@@ -505,9 +541,23 @@ def parts_of(job: Job) -> Callable[[Recipe], Any]:
         shape={},
         original_epoch_steps=12,
         seeded_items=facts.seeded,
+        all_items=facts.steps == 12,
     )
     parts = Builder(job=job, others={}, file=Path(__file__)).parts()
     return lambda recipe: parts.dataset(Path(), size, recipe)
+
+
+def test_arms_of_two_batches_read_the_same_items() -> None:
+    """The larger one leaves out fewer than a batch of its own, and the smaller one many batches of its own."""
+    from harness.core.workload import Size
+    from harness.own.parts import Builder
+
+    usual = Size(batch=32, epoch_steps=40, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=46)
+    parts = Builder(job=a_job(dataset=Pictures(1500)), others={}, file=Path(__file__)).parts()
+    several = [parts.dataset(Path(), size, Recipe()) for size in (usual, replace(usual, batch=256, epoch_steps=5))]
+    ours, theirs = ([one.place(index) for index in range(1280)] for one in several)
+    assert ours == theirs
+    assert max(ours) > 1400, "from all over the data set"
 
 
 NET = Net()
@@ -605,6 +655,11 @@ def test_a_set_stands_in_the_loader_as_it_is_only_where_an_epoch_is_all_of_it() 
 def test_every_arm_has_the_items_of_the_set_as_it_is_where_an_incomplete_batch_is_dropped(recipe: Recipe) -> None:
     plain, other = built(a_job(dataset=Pictures(103)), Recipe()), built(a_job(dataset=Pictures(103)), recipe)
     assert all(torch.equal(plain[index][0], other[index][0]) for index in range(96))
+
+
+def test_a_set_that_has_fewer_items_than_an_epoch_is_told() -> None:
+    with pytest.raises(sm.Mistake, match="has 90 items, and an epoch here takes 96; give every job and option"):
+        built(a_job(dataset=Pictures(90)), Recipe())
 
 
 def test_a_data_set_reaches_another_process_after_its_file_was_run() -> None:
@@ -862,6 +917,17 @@ def test_a_script_is_left_where_it_would_measure(tmp_path: Path) -> None:
     assert workload.source.startswith("own training, my_training.py ")
 
 
+def test_a_batch_larger_than_the_timed_epoch_takes_more_of_the_data_set(tmp_path: Path) -> None:
+    from harness.catalogue import read_workload
+
+    workload = read_workload(script(tmp_path, SCRIPT.replace("Pictures()", "Pictures(100_000)")))
+    assert workload.sizes["quick"].samples < 5000
+    assert workload.at("quick", 5000).samples == 5000
+    assert workload.at("quick", 99_999).samples == 99_999
+    with pytest.raises(sm.Mistake, match="has 100000 samples in an epoch; choose a batch of at most 100000"):
+        workload.at("quick", 100_001)
+
+
 def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
     from harness.catalogue import read_workload
 
@@ -884,6 +950,17 @@ def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
         ("import nothing_of_that_name", "", r"cannot be imported \(ModuleNotFoundError in line 1"),
         ("raise SystemExit", "", "ends itself in line 1 when it is imported"),
         (f"{SCRIPT}other = job.replace(batch=16)", ":job,other", "other takes 16 samples a step and the reference 8"),
+        (f"{SCRIPT}def score(model): ...", ":score", r"score in my_training\.py cannot be called without arg.*'model'"),
+        (
+            f"{SCRIPT}def bad():\n    return 1 / 0",
+            ":bad",
+            r"bad in my_training\.py fails \(ZeroDivisionError in line 7: ",
+        ),
+        (
+            f"{SCRIPT}def end():\n    raise SystemExit(2)",
+            ":end",
+            r"end in my_training\.py fails \(SystemExit in line 7: 2\); put",
+        ),
     ],
 )
 def test_a_script_without_its_job_is_told(tmp_path: Path, text: str, name: str, words: str) -> None:
@@ -899,6 +976,14 @@ def test_a_function_may_make_the_job(tmp_path: Path) -> None:
 
     path = script(tmp_path, SCRIPT.replace("job = sm", "def mine():\n    return sm"))
     assert read_workload(Path(f"{path}:mine")).sizes["quick"].batch == 8
+
+
+def test_a_function_is_left_where_it_would_measure(tmp_path: Path) -> None:
+    from harness.catalogue import read_workload
+
+    text = SCRIPT.replace("job = sm", "def main():\n    job = sm")
+    path = script(tmp_path, f"{text}    job.measure(budget='1m')\n    raise SystemExit(7)\n")
+    assert read_workload(Path(f"{path}:main")).sizes["quick"].batch == 8
 
 
 def test_a_class_of_a_prompt_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def written(source: str, *names: str) -> Rewritten:
         ("torch.utils.data.DataLoader(data, num_workers=0)", "torch.utils.data.DataLoader(data, num_workers=2)"),
         ("DataLoader(data, num_workers=2)", "DataLoader(data, num_workers=2)"),
         ("DataLoader()", "DataLoader(num_workers=2)"),
-        ("DataLoader(data, 64, True, None, None, 4)", "DataLoader(data, 64, True, None, None, 2)"),
+        ("DataLoader(data, 64, True, None, None, 0)", "DataLoader(data, 64, True, None, None, 2)"),
         ("x = 'ä'; DataLoader(f('ö'), 'ü')", "x = 'ä'; DataLoader(f('ö'), 'ü', num_workers=2)"),
         ("DataLoader(DataLoader(a))", "DataLoader(DataLoader(a, num_workers=2), num_workers=2)"),
     ],
@@ -68,6 +68,44 @@ def test_what_a_call_gives_by_its_place_or_cannot_take_is_known(
 ) -> None:
     found = written(source, name)
     assert (found.after, bool(found.left)) == (expected, is_left)
+
+
+@pytest.mark.parametrize(
+    ("option", "source", "kept"),
+    [
+        ("workers=1", "DataLoader(data, num_workers=4)", "num_workers=4 in line 1"),
+        ("workers=1", "DataLoader(data, 64, True, None, None, 4)", "num_workers=4 in line 1"),
+        ("workers=1", "DataLoader(\n    data,\n    num_workers=args.workers)", "num_workers=args.workers in line 3"),
+        ("prefetch_factor=4", "DataLoader(data, num_workers=1, prefetch_factor=8)", "prefetch_factor=8 in line 1"),
+        ("pin_memory", "DataLoader(data, pin_memory=cuda)", "pin_memory=cuda in line 1"),
+    ],
+)
+def test_a_value_that_was_not_compared_stays_and_is_told(option: str, source: str, kept: str) -> None:
+    found = written(source, option)
+    assert (found.after, found.kept, found.left) == (source, (kept,), ())
+
+
+def test_of_two_calls_the_one_without_a_value_of_its_own_is_changed() -> None:
+    found = written("DataLoader(a, num_workers=4); DataLoader(b)", "workers=1")
+    assert found.after == "DataLoader(a, num_workers=4); DataLoader(b, num_workers=1)"
+    assert (found.kept, found.left) == (("num_workers=4 in line 1",), ())
+
+
+@pytest.mark.parametrize(
+    ("advised", "reference", "source", "expected"),
+    [
+        ("workers=1", ["workers=4"], "DataLoader(data, num_workers=4)", "DataLoader(data, num_workers=1)"),
+        ("workers=1", ["workers=4"], "DataLoader(data, num_workers=8)", "DataLoader(data, num_workers=8)"),
+        ("prefetch_factor=4", [], "DataLoader(a, num_workers=1, prefetch_factor=2)", None),
+        ("start_method=spawn", [], 'DataLoader(a, num_workers=1, multiprocessing_context="fork")', None),
+    ],
+)
+def test_a_value_that_was_compared_is_replaced(
+    advised: str, reference: list[str], source: str, expected: str | None
+) -> None:
+    found = rewritten("train.py", source, [parse_option(advised)], map(parse_option, reference))
+    expected = expected or source.replace("=2)", "=4)").replace('"fork"', "'spawn'")
+    assert (found.after, bool(found.kept), found.left) == (expected, expected == source, ())
 
 
 def test_several_options_come_to_one_call_and_to_all_calls() -> None:

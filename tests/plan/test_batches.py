@@ -66,6 +66,12 @@ def test_a_batch_may_hold_a_whole_epoch_several_times() -> None:
     assert (twice.epoch_steps, twice.passes, twice.samples) == (1, 2, 120)
 
 
+@pytest.mark.parametrize("label", ["batch=50", "batch=130"])
+def test_a_batch_that_a_short_epoch_cannot_fill_takes_more_of_a_longer_data_set(label: str) -> None:
+    longer = replace(TOY, sizes={"quick": replace(TOY.sizes["quick"], shape={"items": 1000})})
+    assert isinstance(with_batch(replace(scope(), workload=longer), label), Comparison)
+
+
 def test_a_name_that_is_no_batch_is_a_mistake() -> None:
     with pytest.raises(Mistake, match="write batch=SAMPLES"):
         with_batch(scope(), "batch=many")

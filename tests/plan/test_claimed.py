@@ -18,6 +18,7 @@ from harness.plan.feasibility import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, workload
 
+EMULATED = replace(ENVIRONMENT, device="emulated:a100", accelerator="emulated A100")
 TOY = workload(original=("workers=4", "tf32"))
 CATALOGUE = read_catalogue()
 
@@ -64,6 +65,18 @@ def test_a_cpu_neither_proves_nor_refutes_what_was_said_of_a_gpu(conditions: str
         found = resolved(other)
         assert isinstance(found, Tried)
         assert not found.shortfalls
+
+
+@pytest.mark.parametrize(
+    ("cores", "words"),
+    [
+        (1, ("4 workers shared 1 core (the machine of the promise may have more)",)),
+        (2, ("4 workers shared 2 cores (the machine of the promise may have more)",)),
+        (4, ()),
+    ],
+)
+def test_workers_that_share_cores_are_told(cores: int, words: tuple[str, ...]) -> None:
+    assert resolved(claim("workers=4"), replace(ENVIRONMENT, cores=cores)) == tried("workers=4", shortfalls=words)
 
 
 def test_where_nothing_remains_it_is_untried_with_the_reason() -> None:
@@ -220,6 +233,56 @@ def test_every_claim_of_the_ledger_is_tried_or_says_why_not(name: str, environme
     assert all(reason.strip() for reason in untried.values())
     share = len(untried) / len(resolutions)
     assert share < 0.35 if environment is GPU else share < 0.75
+
+
+# Words of the ledger's deviations -> the optimizations that they speak of.
+SPOKEN_OF = {
+    "both arms take the same samples to an update": ("batch_scale", "gradient_accumulation"),
+    "patches have one shape": ("fixed_patch_shape",),
+    "accumulation in both arms": ("gradient_accumulation",),
+    "the default mode of torch.compile": ("compile",),
+    "a front end with a loop": ("looped_front_end",),
+    "the loop was put into a front end": ("looped_front_end",),
+    "chunks that are compressed": ("hdf5_layout",),
+    "on a mount whose noises are cached": ("network_mount",),
+    "on a mount with latencies": ("mounted_storage",),
+}
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, EMULATED, GPU], ids=["cpu", "emulated", "gpu"])
+@pytest.mark.parametrize("name", CATALOGUE.workloads)
+def test_no_deviation_speaks_of_an_option_that_was_left_out(name: str, environment: Environment) -> None:
+    found = CATALOGUE.workloads[name]
+    context = ClaimContext(workload=found, environment=environment, known=CATALOGUE.optimizations)
+    for one in CATALOGUE.claims:
+        resolution = resolve(one, context) if concerns(one, found) else None
+        if isinstance(resolution, Tried):
+            said = "; ".join(resolution.shortfalls)
+            spoken = {option for words, options in SPOKEN_OF.items() if words in said for option in options}
+            assert spoken <= {option.name for option in (*resolution.treatment, *resolution.reference)}, one.name
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("patches3d-option-a", "batch_scale=2"),
+        ("patches3d-option-b-overall", "batch_scale=4"),
+        ("patches3d-total", "batch_scale=4"),
+        ("leak-phase-three", "gradient_accumulation=2"),
+        ("speaker-phase-one", "batch_scale=2"),
+        ("speaker-phase-three", "looped_front_end"),
+    ],
+)
+def test_a_part_of_what_was_promised_is_no_test_of_it(name: str, missing: str) -> None:
+    (one,) = [each for each in CATALOGUE.claims if each.name == name]
+    found = CATALOGUE.workloads[one.workload]
+    resolutions = [
+        resolve(one, ClaimContext(workload=found, environment=environment, known=CATALOGUE.optimizations))
+        for environment in (replace(ENVIRONMENT, compiler="g++ 13"), EMULATED)
+    ]
+    assert isinstance(resolutions[0], Tried)
+    assert isinstance(resolutions[1], Untried)
+    assert missing in resolutions[1].reason
 
 
 @pytest.mark.parametrize("name", CATALOGUE.workloads)

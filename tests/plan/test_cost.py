@@ -1,9 +1,11 @@
 """The cost model: what it counts, and how well it says what recorded runs took."""
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -32,11 +34,22 @@ from harness.store import read_records, read_run
 from tests.analyze.synthetic import comparison, plan, records
 
 RESULTS = Path(__file__).parents[2] / "results"
-RECORDED = [
-    folder
-    for folder in sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
-    if read_run(folder).plan.protocol.lead_s > 0
-]
+# Runs of one machine and another, four of them with several loader workers, which the quick tests read.
+FEW = (
+    "cpu-2-amd-epyc/20261125T215019-2b038825",
+    "cpu-2-amd-epyc/20261125T221233-2b706e3e",
+    "cpu-2-amd-epyc/20261126T075124-23c9edcc",
+    "cpu-2-amd-epyc/20261126T174103-0d793279",
+    "cpu-2-amd-epyc/20261128T051212-47169898",
+    "cpu-2-amd-epyc/20261128T051438-a018baf0",
+    "cpu-2-amd-epyc/20261128T055457-dd646b74",
+    "cpu-2-intel-xeon/20261128T204257-a726a442",
+    "cpu-2-intel-xeon/20261129T014219-fa342c59",
+    "cpu-2-intel-xeon/20261129T052637-1fa4053c",
+    "emulated-h100-2-amd-epyc/20261127T173440-bdf14efd",
+    "emulated-h100-2-amd-epyc/20261128T093142-b495d159",
+)
+by_runs = pytest.mark.parametrize("names", [FEW, pytest.param((), marks=pytest.mark.thorough)], ids=["few", "all"])
 
 
 def block(protocol: Protocol = BRIEF, step_s: float = 0.1, *names: str) -> Block:
@@ -45,39 +58,56 @@ def block(protocol: Protocol = BRIEF, step_s: float = 0.1, *names: str) -> Block
     return replace(one, comparisons=comparisons, rounds=protocol.rounds_of(step_s))
 
 
-def recorded_windows() -> Iterator[tuple[float, float, bool]]:
+def with_leads() -> Iterator[Path]:
+    """All published runs in which steps led into each window, as today; the others are not decoded."""
+    for path in sorted(RESULTS.glob("*/*/run.json")):
+        if json.loads(path.read_text(encoding="utf-8"))["plan"]["protocol"].get("lead_s", 0) > 0:
+            yield path.parent
+
+
+@cache
+def recorded_windows(names: tuple[str, ...]) -> tuple[tuple[float, float, bool], ...]:
+    """Of the runs of those names, or of all; see `windows_of`."""
+    folders = [RESULTS / name for name in names] or with_leads()
+    return tuple(found for folder in folders for found in windows_of(folder))
+
+
+def windows_of(folder: Path) -> Iterator[tuple[float, float, bool]]:
     """Seconds of a replicate's windows as the model says, and from the first begin to the last end; loader workers?"""
-    for folder in RECORDED:
-        run, attempts = read_run(folder), defaultdict[tuple[str, int, int], list[Record]](list)
-        for one in read_records(folder):
-            attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
-        blocks = {one.identity: one for one in run.plan.blocks}
-        for (identity, _, _), found in attempts.items():
-            block, protocol = blocks[identity], run.plan.protocol
-            ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
-            windows = [one for one in found if isinstance(one, Window)]
-            wanted = (block.rounds or protocol.rounds) * (len(ready) - 1)
-            if sum(one.arm.position > 0 for one in windows) == wanted:
-                steps_s = [ready[position].step_s for position in sorted(ready)]
-                guess_s = windows_s(block, protocol, steps_s, ready[0].cycle_steps or math.inf)
-                configs = (block.reference, *(one.treatment for one in block.comparisons))
-                workers = any(
-                    option.name == "workers" and int(option.level) > 1 for one in configs for option in one.options
-                )
-                yield guess_s, max(one.began_s + one.wall_s for one in windows), workers
+    run, attempts = read_run(folder), defaultdict[tuple[str, int, int], list[Record]](list)
+    for one in read_records(folder):
+        attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
+    blocks = {one.identity: one for one in run.plan.blocks}
+    for (identity, _, _), found in attempts.items():
+        block, protocol = blocks[identity], run.plan.protocol
+        ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
+        windows = [one for one in found if isinstance(one, Window)]
+        wanted = (block.rounds or protocol.rounds) * (len(ready) - 1)
+        if sum(one.arm.position > 0 for one in windows) == wanted:
+            steps_s = [ready[position].step_s for position in sorted(ready)]
+            guess_s = windows_s(block, protocol, steps_s, ready[0].cycle_steps or math.inf)
+            configs = (block.reference, *(one.treatment for one in block.comparisons))
+            workers = any(
+                option.name == "workers" and int(option.level) > 1 for one in configs for option in one.options
+            )
+            yield guess_s, max(one.began_s + one.wall_s for one in windows), workers
 
 
-def test_recorded_windows_took_what_the_model_says() -> None:
-    found = list(recorded_windows())
+@pytest.mark.repeats
+@by_runs
+def test_recorded_windows_took_what_the_model_says(names: tuple[str, ...]) -> None:
+    found = recorded_windows(names)
     assert len(found) >= 16
     assert median(abs(guess_s / took_s - 1) for guess_s, took_s, _ in found) < 0.2
     single = [(guess_s, took_s) for guess_s, took_s, workers in found if not workers]
     assert sum(guess_s for guess_s, _ in single) == pytest.approx(sum(took_s for _, took_s in single), rel=0.15)
 
 
-def test_windows_of_several_loader_workers_take_no_less_than_the_model_says() -> None:
+@pytest.mark.repeats
+@by_runs
+def test_windows_of_several_loader_workers_take_no_less_than_the_model_says(names: tuple[str, ...]) -> None:
     """They hold whole groups of what workers finish; how much faster such arms are is not known before they run."""
-    several = [(guess_s, took_s) for guess_s, took_s, workers in recorded_windows() if workers]
+    several = [(guess_s, took_s) for guess_s, took_s, workers in recorded_windows(names) if workers]
     assert len(several) >= 16
     assert sum(guess_s for guess_s, _ in several) < 1.1 * sum(took_s for _, took_s in several)
 

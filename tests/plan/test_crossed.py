@@ -122,10 +122,6 @@ def test_what_cannot_run_here_is_a_hole_once() -> None:
     assert not any("tf32" in stack for stack in stacks(entries))
 
 
-def test_a_matrix_is_the_same_every_time() -> None:
-    assert list(matrix(scope(environment=GPU))) == list(matrix(scope(environment=GPU)))
-
-
 def test_pairs_are_compared_with_the_reference_that_both_need() -> None:
     found = comparisons(pairs(about("workers=2", "prefetch=4", "fused")))
     assert len(found) == 3 + 3
@@ -170,6 +166,7 @@ def test_what_is_named_without_what_it_needs_is_refused(design: str) -> None:
 @pytest.mark.parametrize("design", sorted(CROSSED))
 def test_what_is_on_in_the_reference_is_not_crossed(design: str) -> None:
     entries = list(DESIGNS[design](about("fused", "tf32", below=("fused", "workers=2"))))
+    assert stacks(entries)
     assert all(set(stack.split("+")) >= {"fused", "workers=2"} for stack in stacks(entries))
 
 

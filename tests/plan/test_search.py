@@ -122,6 +122,7 @@ def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.
 def test_what_is_below_stays_on() -> None:
     below = replace(SPACE, below=(Option(name="fixed"),))
     found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), SearchLimits())  # fmt: skip  # noqa: E501
+    assert found.stacks
     assert all(Option(name="fixed") in stack for stack in found.stacks)
 
 

@@ -81,6 +81,26 @@ def composed(run: StoredRun, verdict: Verdict = Verdict.FASTER) -> StoredRun:
     return replace(run, matrix=replace(run.matrix, tables=tables))
 
 
+def changed(run: StoredRun, **facts: Any) -> StoredRun:
+    """The same run with estimates that say so."""
+    known = [(table, [(row, row.estimate) for row in table.rows]) for table in run.matrix.tables]
+    tables = (
+        replace(table, rows=tuple(replace(row, result=replace(one, **facts)) if one else row for row, one in rows))
+        for table, rows in known
+    )
+    return replace(run, matrix=replace(run.matrix, tables=tuple(tables)))
+
+
+def shared(run: StoredRun) -> StoredRun:
+    """The same run with arms that shared a process."""
+    return changed(run, shared=True)
+
+
+def sound(run: StoredRun) -> StoredRun:
+    """The same run with ratios that an average may hold."""
+    return changed(run, df=9.0, freedom=9.0)
+
+
 def placed(*runs: StoredRun, name: str = "example-9000") -> Place:
     """The runs of one machine."""
     return published_place(name, runs)

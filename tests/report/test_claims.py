@@ -141,6 +141,17 @@ def test_promises_are_summed_up_over_machines_by_the_finding_that_decides_most()
     assert "none tested yet" in summary([Account(machine="a", runs=(), findings=(here[0],))])
 
 
+def test_what_was_run_without_a_result_is_told_of_every_machine_with_its_reason() -> None:
+    lost = finding(claim("lost"), ClaimVerdict.NO_RESULT, words="the machine was too disturbed")
+    general = replace(finding(claim("wide", workload=ANY), ClaimVerdict.UNDECIDED), parts=(lost,))
+    never = finding(claim("never"), ClaimVerdict.NOT_MEASURED)
+    found = [Account(machine=name, runs=(), findings=(lost, never, general)) for name in ("a", "b")]
+    second = to_markdown(claims_parts(found)).split("## b\n")[1]
+    assert second.count("| no result: the machine was too disturbed |") == 2
+    assert "| never |" not in second
+    assert by_report(found).columns[-1] == "no result, not tested"
+
+
 def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor_wrong() -> None:
     one = finding(claim(), ClaimVerdict.TESTED_OTHERWISE, basis=basis("tested without tf32: x"))
     assert count_line([one, finding(claim())]) == "2 claims: 1 confirmed, 1 tested otherwise"
@@ -152,16 +163,16 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
     assert "\x1b[31m" not in shown
     assert "\x1b[32m" not in shown
     assert "1 tested otherwise." in to_markdown(claims_parts([account]))
-    held, less = (
+    held, less, wide = (
         replace(
             one, claim=claim(name), measured_value=MeasuredValue(value=at, low=at - 0.1, high=at + 0.1, replicates=4)
         )
-        for name, at in (("held", 1.7), ("less", 1.2))
+        for name, at in (("held", 1.7), ("less", 1.2), ("wide", 1.5))
     )
-    told = Account(machine="m", runs=(), findings=(held, less))
+    told = Account(machine="m", runs=(), findings=(held, less, wide))
     assert summary([told]).endswith(
-        " Under those other conditions, which decide nothing, the intervals of 1 lie within what was promised, "
-        "1 wholly below it."
+        " Under those other conditions, which decide nothing, the intervals lie, held against what was promised: "
+        "1 inside, 1 below, 1 straddling an end or too wide to say."
     )
 
 

@@ -17,6 +17,7 @@ from harness.analyze.verdict import Verdict
 from harness.report.figures import (
     BEYOND,
     MARK,
+    SLOW_PROBE,
     Box,
     Frame,
     Grid,
@@ -216,6 +217,20 @@ def test_stage_bars_are_as_long_as_their_rates_until_one_would_squeeze_all_other
     widths = [width(path) for path in parsed(svg).iter(f"{SVG}path") if "fill: #767676" in path.attrib["style"]]
     measured = [one for one in widths if one > 16]  # the other one is the legend's
     assert measured[1] / measured[0] == pytest.approx(71 / 20, rel=0.01)
+
+
+def test_a_bar_that_beats_its_probe_says_that_the_probe_was_slow() -> None:
+    assert not any("slow moment" in text for text in texts(stages()))
+    svg = stage_bars("Stages", {"spoof": {"all": bottleneck(112.0, 1580.0, 103.0)}})
+    shown = texts(svg)
+    assert {"1,580 samples/s", "103 samples/s*", "112 samples/s"} <= set(shown)
+    assert SLOW_PROBE in shown
+    assert f"step alone 103 samples/s*, trains 112 samples/s; {SLOW_PROBE}" in svg
+
+
+def test_a_rate_beyond_both_its_probes_ends_the_axis() -> None:
+    svg = stage_bars("Stages", {"imagenet": {"all": bottleneck(318.0, 314.0, 300.0)}})
+    assert fills(svg).count("#767676") == 2, "the legend's and one bar, without a piece beyond a gap"
 
 
 def width(path: ET.Element) -> float:

@@ -14,9 +14,8 @@ from harness.core.optimization import Timing
 from harness.report.figures import MARK
 from harness.report.gallery import COLUMNS, gallery, rows
 from harness.report.published import Place, Publication
-from tests.report.collected import ANOTHER, Made, composed, kept, placed
+from tests.report.collected import ANOTHER, Made, composed, kept, placed, shared
 from tests.report.test_html import EVIL
-from tests.report.test_published import shared
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)

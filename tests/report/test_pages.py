@@ -207,6 +207,7 @@ def test_options_stand_in_the_order_of_what_they_gain_and_not_without_an_answer(
 def test_a_page_has_its_answer_on_each_machine_first_and_every_row_folded() -> None:
     found = about(measured(row(2.0)))
     text = page(found, [(place(row(2.0)), "h200")]).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Alone; on training steps unless the cell says otherwise" in text
     assert "| machine | leak |\n|---|---|\n| h200 | **2.00x \\[1.97, 2.03\\]** (at 2) |\n\n<details>" in text
     assert (
         text.index("| h200 | **2.00x")

@@ -185,10 +185,6 @@ def test_runs_are_told_apart() -> None:
     assert run["began"].isoformat() == "2026-01-02T03:04:05+00:00"
 
 
-def test_the_same_runs_make_the_same_bytes() -> None:
-    assert list(tables([exported()])) == list(tables([exported()]))
-
-
 def test_a_column_that_nobody_declared_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_told", lambda *_: {"blok": "0"})
     with pytest.raises(ValueError, match=r"has no columns \['blok'\]"):

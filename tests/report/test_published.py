@@ -24,7 +24,7 @@ from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_pages import LONGEST_NAME, machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import ENVIRONMENT, config
-from tests.report.collected import ANOTHER, Made, composed, kept, placed
+from tests.report.collected import ANOTHER, Made, changed, composed, kept, placed, shared, sound
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)
@@ -186,13 +186,6 @@ def test_of_equally_sure_answers_the_newest_is_shown_with_its_own_run() -> None:
     )
 
 
-def shared(run: StoredRun) -> StoredRun:
-    """The same run with arms that shared a process."""
-    estimates = ((row, row.estimate) for row in run.matrix.tables[0].rows)
-    rows = tuple(replace(row, result=replace(one, shared=True)) if one else row for row, one in estimates)
-    return replace(run, matrix=replace(run.matrix, tables=(replace(run.matrix.tables[0], rows=rows),)))
-
-
 @pytest.mark.parametrize("days", [(2, 3), (3, 2)])
 @pytest.mark.parametrize("named", ["", "all"])
 def test_isolated_arms_answer_before_shared_ones_whichever_is_newer(days: tuple[int, int], named: str) -> None:
@@ -260,6 +253,13 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     assert "`amp`" not in whole
     assert at_a_glance(WORKERS).count("`workers`") == 1, "an option is not named beside itself"
     assert at_a_glance(replace(WORKERS, ratio=1.001)) == "nothing for sure | - | - | -"
+    alone, stack, *_ = at_a_glance(WORKERS).split(" | ")
+    assert alone.startswith("`workers` 1.50x ")
+    assert stack == "no stack has a ratio"
+    for worse in (replace(EVERYTHING, ratio=1.2), replace(EVERYTHING, start=OTHERWISE)):
+        alone, stack, *_ = at_a_glance(WORKERS, AMP, worse).split(" | ")
+        assert alone.startswith("`workers` 1.50x ")
+        assert stack == "none is faster and learns the same"
     left = replace(EVERYTHING, reference=("amp", "workers"), ratio=1.6)
     assert at_a_glance(EVERYTHING, left).split(" | ")[2].startswith("1.60x ")
 
@@ -276,6 +276,23 @@ def test_a_ratio_over_the_real_system_says_in_what_its_stack_differed() -> None:
     assert f"], {UNLIKE} |" in machine_page(placed(kept(EVERYTHING, OVER))).text
     elsewhere = fastest(kept(EVERYTHING, day=3), kept(alike, day=2, environment=ANOTHER)).replace("\xa0", " ")
     assert "], in another environment | one |" in elsewhere
+
+
+THERE = Made(treatment=("amp", "set_to_none", "workers"), ratio=2.1, reference=("amp", "workers"), label="set_to_none")
+
+
+def test_what_is_faster_than_the_stack_over_the_real_system_is_named_beside_it() -> None:
+    told = f"], {UNLIKE}; faster: its settings with `set_to_none`, 2.10x "
+    assert told in at_a_glance(EVERYTHING, OVER, THERE)
+    for page in (leak(EVERYTHING, OVER, THERE), machine_page(placed(kept(EVERYTHING, OVER, THERE))).text):
+        assert told.rstrip() in page
+    assert "); faster: its settings with `set_to_none`, 2.10x" in first_row(EVERYTHING, OVER, THERE)
+    other = replace(THERE, treatment=("amp", "set_to_none"), label="lean")
+    assert f"], {UNLIKE}; faster: `lean`, 2.10x " in at_a_glance(EVERYTHING, OVER, other)
+    for no_better in (replace(THERE, ratio=1.5), replace(THERE, start=OTHERWISE), replace(THERE, timing=Timing.LOADER)):
+        assert "faster: " not in at_a_glance(EVERYTHING, OVER, no_better)
+    runs = kept(EVERYTHING, day=3), kept(replace(OVER, treatment=EVERYTHING.treatment), THERE, environment=ANOTHER)
+    assert "], in another environment; faster: its settings with `set_to_none`, 2.10x" in fastest(*runs)
 
 
 def test_in_what_all_stacks_beside_emulated_devices_differ_is_said_once() -> None:
@@ -344,8 +361,33 @@ def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
     assert "2.50x" in stacks
     assert "3.00x" in stacks
     assert "2.50x" not in tables
-    assert "`all` is amp, chunk\\_cache, workers in the newest run." in stacks
-    assert ": without `chunk_cache`." in stacks
+    assert (
+        "`all`, in training steps against the baseline ([2026-01-03](20260103T030405-01234563)), is amp, "
+        "chunk\\_cache, workers. In training steps against the baseline ([2026-01-02](20260102T030405-01234562)): "
+        "without `chunk_cache`."
+    ) in stacks
+
+
+def test_the_options_of_a_stack_are_those_of_the_ratio_that_is_quoted_with_all_of_its_runs() -> None:
+    averaged = [sound(kept(EVERYTHING, day=day)) for day in (1, 3)]
+    page = workload_page(placed(*averaged, kept(OVER, day=4)), "leak", has_claims=True).text
+    assert (
+        "`all`, in training steps against the baseline ([2026-01-03](20260103T030405-01234563), "
+        "[2](20260101T030405-01234561)), is amp, chunk\\_cache, workers. In training steps against the original "
+        f"([2026-01-04](20260104T030405-01234564)): {UNLIKE}."
+    ) in page
+    assert "`all` is amp, chunk\\_cache, workers." in leak(EVERYTHING)
+
+
+def test_a_waterfall_stands_above_the_one_sentence_that_says_how_its_bars_were_made() -> None:
+    last = replace(EVERYTHING, ratio=1.4, reference=("amp", "chunk_cache"), label="workers")
+    alone = "Each bar is an option's ratio alone: none was measured when added last."
+    both = "Each bar is the mean of an option's ratio alone and its ratio when added last"
+    assert alone in leak(WORKERS, AMP, EVERYTHING)
+    assert both not in leak(WORKERS, AMP, EVERYTHING)
+    assert f"{both}; where only one was measured" in leak(WORKERS, AMP, EVERYTHING, last)
+    assert f"{both}. Without a bar" in leak(WORKERS, EVERYTHING, last)
+    assert "Each bar is an option's ratio when added last: none was measured alone." in leak(EVERYTHING, last)
 
 
 def test_the_waterfall_and_the_pairs_appear_with_what_they_need() -> None:
@@ -421,21 +463,20 @@ def test_what_one_run_alone_shows_is_counted_and_not_told() -> None:
             assert "0.720x" in found[0]
 
 
-def disturbed(run: StoredRun) -> StoredRun:
-    """The same run on a machine that was too restless."""
-    tables = tuple(
-        replace(table, rows=tuple(replace(row, result=replace(row.estimate, drift=1.0)) for row in table.rows))
-        for table in run.matrix.tables
-    )
-    return replace(run, matrix=replace(run.matrix, tables=tables))
-
-
 def test_the_newest_calm_look_decides_whether_a_fact_was_seen_again() -> None:
     slow = [kept(replace(WORKERS, ratio=ratio), day=day) for day, ratio in ((5, 0.7), (2, 0.72))]
     against = kept(replace(WORKERS, ratio=1.1), day=4)
     assert surprises(publication(placed(*slow, against))) == (), "an older look does not outweigh a newer one"
-    (fact,) = surprises(publication(placed(*slow, disturbed(against))))
+    (fact,) = surprises(publication(placed(*slow, changed(against, drift=1.0))))
     assert "again on [2026-01-02]" in fact
+
+
+def test_what_is_too_uncertain_for_an_average_does_not_confirm_one() -> None:
+    slow, fewer = replace(WORKERS, ratio=0.7), kept(replace(WORKERS, ratio=0.72), day=6)
+    assert surprises(publication(placed(sound(kept(slow, day=5)), fewer))) == ()
+    (fact,) = surprises(publication(placed(*(sound(kept(slow, day=day)) for day in (4, 5)), fewer)))
+    assert "again on [2026-01-04]" in fact
+    assert "2026-01-06" not in fact
 
 
 def test_what_is_wide_does_not_confirm_that_a_stack_is_more_than_its_parts() -> None:
@@ -673,6 +714,13 @@ def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
     assert not {"augment", "amp+workers", "9.00", "2.00"} & set(shown)
 
 
+def test_the_heat_map_marks_another_training_as_it_marks_one_whose_losses_differ() -> None:
+    (setting,) = placed(kept(WORKERS, Made(treatment=("augment",), ratio=1.3), replace(AMP, start=OTHERWISE))).settings
+    picture = heat_map_picture(setting)
+    assert picture is not None
+    assert {"1.50", "1.30 ≠", "1.20 ≠"} <= set(re.findall(r">([^<>]+)</text>", picture.svg))
+
+
 def test_the_heat_map_shows_what_a_part_comes_to_where_whole_steps_were_not_timed() -> None:
     loads = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
     run = composed(kept(WORKERS, loads, replace(loads, treatment=("workers",))))
@@ -680,8 +728,8 @@ def test_the_heat_map_shows_what_a_part_comes_to_where_whole_steps_were_not_time
     picture = heat_map_picture(setting)
     assert picture is not None
     shown = re.findall(r">([^<>]+)</text>", picture.svg)
-    assert "~1.70" in shown
-    assert shown.count("~1.70") == 1, "workers was timed on whole steps"
+    assert "~1.70 ≠" in shown, "augment is another training"
+    assert "~1.70" not in shown, "workers was timed on whole steps"
     assert "1.50" in shown
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from harness.analyze.profile import bottleneck
 from harness.core.plan import NoResult
 from harness.report.document import show
 from harness.report.matrix import cause, matrix_parts
@@ -58,7 +59,17 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
     assert "With the baseline the bottleneck is the training step" in matrix_to_terminal(turned, width=120)
     words = cause("baseline", replace(profile.bottleneck, stage="compute", compute_rate=80.0))
-    assert "its step alone reaches 80 samples/s in a short probe, so a perfect input would gain hardly" in words
+    assert "its step alone reaches 80 samples/s in a probe at a slow moment, so a perfect input would gain" in words
+
+
+def test_a_perfect_input_is_promised_no_more_than_steps_wait_for_it() -> None:
+    words = cause("all", bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02))
+    assert (
+        "its step alone reaches 705 samples/s, but its steps wait for input 2 % of the time, so a perfect input would "
+        "gain about 1.02x; its loader alone"
+    ) in words
+    turns = cause("all", bottleneck(100.0, loader_rate=125.0, compute_rate=500.0, input_wait=0.8))
+    assert "its step alone reaches 500 samples/s, so a perfect input would gain about 5.00x" in turns
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:

@@ -28,9 +28,9 @@ OPTIMIZATION = Optimization(
 '''
 
 
-def test_a_file_dropped_in_is_listed_planned_measured_and_reported(tmp_path: Path) -> None:
-    for package in ("harness", "workloads"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+def test_a_file_dropped_in_is_planned_measured_and_reported(tmp_path: Path) -> None:
+    for package in ("harness", "workloads"):  # with what was compiled, but for what is being written
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy(Path(__file__).with_name("oracle.py"), tmp_path)
     (tmp_path / "harness/optimizations/both_at_once.py").write_text(NEW)
 
@@ -39,7 +39,6 @@ def test_a_file_dropped_in_is_listed_planned_measured_and_reported(tmp_path: Pat
         environment = os.environ | {"PYTHONPATH": str(tmp_path)}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
 
-    assert "both_at_once" in {one["name"] for one in json.loads(speedmatrix("list", "--json"))["optimizations"]}
     plan = json.loads(speedmatrix("plan", "oracle", "--workload", "oracle.py", "--json"))["plan"]
     assert "both_at_once" in {one["subject"] for block in plan["blocks"] for one in block["comparisons"]}
     measuring = (

@@ -98,7 +98,7 @@ def test_the_lead_in_of_the_first_replicate_counts_without_its_extra_steps() -> 
 def test_what_was_looked_at_in_full_is_told_only_as_far_as_it_costs_no_step(
     option: str, smoke_data: dict[str, Path]
 ) -> None:
-    task, proof = task_of("spoof", smoke_data["spoof"], (option,)), proof_of(option)
+    task, proof = task_of("leak", smoke_data["leak"], (option,)), proof_of(option)
     told: list[dict[str, Any]] = []
     for observed in (False, True):
         protocol = replace(UNTIMED, judged_again=True)
@@ -113,7 +113,7 @@ def test_what_was_looked_at_in_full_is_told_only_as_far_as_it_costs_no_step(
 
 
 def test_an_option_that_is_seen_to_be_off_in_a_later_replicate_is_told(smoke_data: dict[str, Path]) -> None:
-    task = task_of("spoof", smoke_data["spoof"], ())
+    task = task_of("leak", smoke_data["leak"], ())
     trial, ready = begin(task, Timing.STEP, UNTIMED, proof_of("workers=2"), other_seeds=False, observed=True)
     trial.session.feed.close()
     assert any(words.startswith("workers is ") for words in ready["inactive"])
@@ -121,7 +121,7 @@ def test_an_option_that_is_seen_to_be_off_in_a_later_replicate_is_told(smoke_dat
 
 @pytest.mark.parametrize("timing", [Timing.STEP, Timing.LOADER, Timing.COMPUTE])
 def test_a_first_look_judges_first_losses_once(timing: Timing, smoke_data: dict[str, Path]) -> None:
-    task = task_of("spoof", smoke_data["spoof"], ())
+    task = task_of("leak", smoke_data["leak"], ())
     for observed in (False, True):
         trial, ready = begin(task, timing, THREE, {}, other_seeds=True, observed=observed)
         window = trial.window(1, 2)
@@ -137,7 +137,7 @@ def test_a_first_look_judges_first_losses_once(timing: Timing, smoke_data: dict[
 def test_bounds_of_a_former_replicate_are_not_probed_again(
     loader: float, fills: bool, smoke_data: dict[str, Path]
 ) -> None:
-    task, bounds = task_of("spoof", smoke_data["spoof"], ("workers=2",)), Bounds(loader_rate=loader, compute_rate=300.0)
+    task, bounds = task_of("leak", smoke_data["leak"], ("workers=2",)), Bounds(loader_rate=loader, compute_rate=300.0)
     trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False, observed=True, bounds=bounds)
     trial.session.feed.close()
     assert [ready[one] for one in ("loader_rate", "compute_rate", "asked_rate")] == [None] * 3

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,21 @@ print(json.dumps(observed_process.of_launch(devices.Device('cpu'))))"""
 
 
 def shown(environment: dict[str, str]) -> dict[str, Value]:
-    done = subprocess.run([sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True)
+    return _shown(frozenset(environment.items()))
+
+
+@cache  # each start takes seconds
+def _shown(environment: frozenset[tuple[str, str]]) -> dict[str, Value]:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW], env=dict(environment), capture_output=True, text=True, check=True
+    )
     found: dict[str, Value] = json.loads(done.stdout)
     return found
 
 
 def launched(recipe: Recipe) -> dict[str, str]:
-    return launch_environment(recipe, dict(os.environ))
+    """What an arm is started with, but for the name of the test."""
+    return launch_environment(recipe, {name: one for name, one in os.environ.items() if name != "PYTEST_CURRENT_TEST"})
 
 
 @pytest.mark.parametrize("malloc", ["tuned", "glibc"])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -33,6 +34,7 @@ EXACT = {  # options of ranks that change no bit of two ranks' losses
 }  # fmt: skip
 CLOSE = {"compressed_gradients=bfloat16", "compressed_gradients=float16"}
 OTHERS = {"powersgd", "post_local_sgd", "gradients_not_reduced"}
+QUICK = {"zero_redundancy_optimizer", "fully_sharded=kept", "compressed_gradients=bfloat16", "powersgd"}
 
 
 @contextmanager
@@ -67,6 +69,7 @@ def other_rank(arm: ProcessArm) -> int:
     return found
 
 
+@cache  # two arms of the same recipe begin alike
 def begun(folder: Path, *names: str, workload: str = "leak", device: str = "cpu") -> dict[str, Any]:
     with alive(folder, *names, workload=workload, device=device) as arm:
         return arm.begin()
@@ -89,7 +92,10 @@ def test_two_ranks_learn_what_one_does_that_takes_a_batch_in_two_parts(
     assert len(set(two["losses"])) == len(two["losses"])
 
 
-@pytest.mark.parametrize("name", sorted(EXACT | CLOSE | OTHERS))
+@pytest.mark.parametrize(
+    "name",
+    [one if one in QUICK else pytest.param(one, marks=pytest.mark.thorough) for one in sorted(EXACT | CLOSE | OTHERS)],
+)
 def test_an_option_of_ranks_is_active_and_keeps_its_promise(
     name: str, two: dict[str, Any], smoke_data: Mapping[str, Path]
 ) -> None:
@@ -103,6 +109,14 @@ def test_an_option_of_ranks_is_active_and_keeps_its_promise(
     else:
         assert found["losses"] == pytest.approx(two["losses"], rel=0.01 if name in CLOSE else 0.5)
         assert found["losses"] != two["losses"]
+
+
+def test_options_of_ddp_that_change_no_bit_change_none_together(
+    two: dict[str, Any], smoke_data: Mapping[str, Path]
+) -> None:
+    found = begun(smoke_data["leak"], "ranks=2", "ddp_bucket_size=100", "gradient_as_bucket_view", "static_graph")
+    assert found["inactive"] == []
+    assert found["losses"] == two["losses"]
 
 
 def test_weights_are_averaged_also_where_gradients_are_set_to_none(smoke_data: Mapping[str, Path]) -> None:
@@ -232,6 +246,7 @@ def test_buckets_that_are_as_they_would_be_anyway_are_no_option(smoke_data: Mapp
     assert found["inactive"] == ["bucket_mb is None, not 1"]
 
 
+@pytest.mark.thorough
 def test_statistics_are_broadcast_by_default_and_no_loss_depends_on_it(smoke_data: Mapping[str, Path]) -> None:
     usual = begun(smoke_data["spoof"], "ranks=2", workload="spoof")
     off = begun(smoke_data["spoof"], "ranks=2", "buffer_broadcast_off", workload="spoof")
@@ -252,6 +267,7 @@ def test_weights_that_travel_in_bfloat16_learn_closely_and_sum_their_gradients_i
     assert short["losses"] != two["losses"]
 
 
+@pytest.mark.thorough
 def test_batch_normalisation_over_all_ranks_is_refused_by_torch_on_a_cpu(smoke_data: Mapping[str, Path]) -> None:
     """Its need is a GPU: where the layers are converted, torch itself says so."""
     with pytest.raises(ArmLost, match="SyncBatchNorm layers only work with GPU modules") as lost:

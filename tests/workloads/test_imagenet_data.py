@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from workloads.imagenet import FILE_BYTES, WORKLOAD
-from workloads.imagenet.corpus import Picture, encoded, prepare
+from workloads.imagenet.corpus import Picture, _in_mode, encoded, prepare
 from workloads.imagenet.layout import chosen_files, chosen_places, is_image
 from workloads.imagenet.shards import INDEX, SHARDS
 from workloads.imagenet.synthesis import look
@@ -99,10 +99,18 @@ def test_bytes_and_sides_are_those_of_imagenet(sample: list[bytes]) -> None:
 
 
 def test_modes_and_subsampling() -> None:
-    modes = {place: opened(Picture("train", place, 10)).mode for place in (0, 33, 133, 166)}
-    assert modes == {0: "RGB", 33: "L", 133: "L", 166: "CMYK"}
+    modes = {place: opened(Picture("train", place, 10)).mode for place in (0, 33, 134, 167)}
+    assert modes == {0: "RGB", 33: "L", 134: "L", 167: "CMYK"}
     layers = opened(Picture("train", 0, 10)).layer  # type: ignore[attr-defined]
     assert [layer[1:3] for layer in layers] == [(2, 2), (1, 1), (1, 1)]  # 4:2:0
+
+
+@pytest.mark.parametrize(("classes", "of_each"), [(100, {1, 2, 3}), (10, {29, 30})])
+def test_grey_pictures_come_to_every_class_and_cmyk_to_none_alone(classes: int, of_each: set[int]) -> None:
+    dot = Image.new("RGB", (1, 1))
+    modes = Counter((_in_mode(dot, place).mode, place % classes) for place in range(30_000))
+    assert {modes["L", number] for number in range(classes)} <= of_each
+    assert max(modes["CMYK", number] for number in range(classes)) <= 60 // classes + 1
 
 
 def test_qualities_span_the_real_range(sample: list[bytes]) -> None:

@@ -196,7 +196,7 @@ def test_decoders_agree_at_full_resolution(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["pillow", "torchvision", "simplejpeg"])
-@pytest.mark.parametrize("place", [33, 166])  # grey, CMYK
+@pytest.mark.parametrize("place", [33, 167])  # grey, CMYK
 def test_grey_and_cmyk_files_become_rgb(decoder: str, place: int) -> None:
     bytes_of = encoded(Picture("train", place, 4))
     shown_ = View(px=32, decoder=decoder).training(bytes_of, generator(0)).int()
@@ -352,7 +352,7 @@ def test_device_decoding_writes_cmyk_anew_and_keeps_the_rest(folder: Path, tmp_p
     assert together[: rows[0, 0]].numpy().tobytes() == first
     (tmp_path / "train").mkdir()
     cmyk = tmp_path / "train" / "one.JPEG"
-    cmyk.write_bytes(encoded(Picture("train", 166, 4)))
+    cmyk.write_bytes(encoded(Picture("train", 167, 4)))
     images = data.reader
     assert isinstance(images, Images)
     files = (replace(data.files[0], path="train/one.JPEG"),)
@@ -364,11 +364,16 @@ def test_device_decoding_writes_cmyk_anew_and_keeps_the_rest(folder: Path, tmp_p
     assert torch.ops.image.decode_jpeg(together, 0).shape[0] == 3
 
 
-@pytest.mark.parametrize("threads", [2, 8])
-def test_reads_are_counted_while_they_wait(folder: Path, threads: int) -> None:
+@pytest.mark.parametrize(("threads", "batch", "held"), [(2, 8, 2), (8, 8, 8), (16, 8, 8), (8, 96, 8)])
+def test_reads_of_a_batch_are_counted_while_they_wait(folder: Path, threads: int, batch: int, held: int) -> None:
     images = dataset(folder, SMOKE, recipe())
     assert isinstance(images, Images)
-    assert most_held(ConcurrentImages(images, threads)) == threads
+    assert most_held(ConcurrentImages(images, threads), batch) == held
+
+
+@pytest.mark.parametrize("stack", ["local_copy concurrent_reads=16", "local_copy concurrent_reads=16 gpu_decoding"])
+def test_more_threads_than_a_batch_has_images_are_not_seen(folder: Path, stack: str) -> None:
+    assert facts(folder, stack)["concurrent_reads"] == 8  # images in a batch
 
 
 def test_without_a_store_there_is_a_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

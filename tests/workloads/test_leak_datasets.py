@@ -204,10 +204,12 @@ def test_a_cache_that_another_handle_already_fixed_is_seen(folder: Path) -> None
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "plain handle"])
-def test_arms_of_a_process_can_read_one_file(folder: Path, way: str) -> None:
+def test_arms_of_a_process_can_read_one_file(folder: Path, expected: tuple[Tensor, Tensor], way: str) -> None:
     neighbour = BlockReader(folder / TRAINING, kept_blocks=1, access=Access())
-    neighbour.opened()
-    assert next(iter(loader(dataset(folder, SMOKE, recipe(**WAYS[way]))))) is not None
+    neighbour.segment(80)
+    inputs, targets = gathered(*opened(folder, way))
+    assert inputs.equal(expected[0])
+    assert targets.equal(expected[1])
 
 
 def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:

@@ -175,6 +175,21 @@ def test_the_halo_filter_gives_the_same_medians_on_another_scale(folder: Path) -
         assert 0.3 < slope < 1
 
 
+def test_where_the_crop_is_smaller_than_a_patch_the_halo_filter_ends_with_it(tmp_path: Path) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (60, 24, 24), dtype=np.uint8)
+    label = np.zeros_like(image)
+    label[28:32] = layout.SURFACE  # which leaves a crop of 36 voxels in depth
+    for place, voxels in ((layout.image_path, image), (layout.label_path, label)):
+        place(tmp_path, "1").parent.mkdir()
+        tifffile.imwrite(place(tmp_path, "1"), voxels, photometric="minisblack")
+    whole, halo = (loader(tmp_path, name)("1", Work()) for name in ("whole_volume", "halo"))
+    box = (slice(0, 48), slice(4, 20), slice(4, 20))
+    ours, theirs = halo.patch(box), whole.patch(box)
+    assert ours.shape == theirs.shape == halo.label[box].shape == (36, 16, 16)
+    slope, offset = np.polyfit(theirs.ravel(), ours.ravel(), 1)
+    np.testing.assert_allclose(ours, slope * theirs + offset, atol=1e-4)
+
+
 def test_precomputed_statistics_survive_the_file_to_the_last_bit(folder: Path) -> None:
     statistics = json.loads((folder / "prepared" / "statistics.json").read_text())
     assert set(statistics) == set(layout.read_identifiers(folder))

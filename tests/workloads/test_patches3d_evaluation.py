@@ -1,5 +1,6 @@
 """Augmentation, evaluation, the score, what is seen as effective, and the yardsticks of the patches3d workload."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from harness.core.configuration import Conflict, expected, inactive, parse_optio
 from harness.core.workload import Built
 from tests.workloads.test_patches3d_data import OWN, SIZE, items, recipe, written
 from workloads._evaluation_reading import Reading
-from workloads.patches3d import WORKLOAD, augmentation, device, evaluation, synthesis
+from workloads.patches3d import WORKLOAD, augmentation, device, evaluation, layout, synthesis
 from workloads.patches3d.augmentation import Geometry, Resamplings
+from workloads.patches3d.cache import VolumeCache
 from workloads.patches3d.device import augmented
-from workloads.patches3d.evaluation import Course, course_of, evaluate, tiles
+from workloads.patches3d.evaluation import Course, course_of, evaluate, stacks, tiles
 from workloads.patches3d.model import Prediction
 from workloads.patches3d.observation import effective
+from workloads.patches3d.preparation import Volume, Work
 from workloads.patches3d.score import dice, dice_of_each, intersection_over_union
 
 torch.set_num_threads(1)
@@ -150,13 +153,55 @@ def test_tiles_cover_a_volume_and_stay_inside() -> None:
     assert list(tiles((4, 4, 4), (8, 8, 8))) == [(slice(0, 8),) * 3]
 
 
+def reading(workers: int = 0) -> Reading:
+    return Reading(model=Threshold(), recipe=replace(recipe(), evaluation_workers=workers), device=CPU)
+
+
 def test_a_pass_takes_fixed_patches_of_all_held_out_volumes(folder: Path) -> None:
     course = course_of(folder, SIZE, recipe("precomputed_preparation"))
-    pairs = list(course.patches())
+    pairs = list(course.patches(reading()))
     assert len(pairs) == SIZE.evaluation_items
     assert {tuple(image.shape) for image, _ in pairs} == {(1, 48, 16, 16)}
-    assert all(torch.equal(one[0], other[0]) for one, other in zip(pairs, course.patches(), strict=True))
+    assert all(torch.equal(one[0], other[0]) for one, other in zip(pairs, course.patches(reading()), strict=True))
     assert len({image.sum().item() for image, _ in pairs}) == len(pairs)
+
+
+def noting(course: Course, folder: Path, log: Path, items: int) -> Course:
+    """The course over so many patches of all volumes; each volume that is read is noted with the process."""
+
+    def load(identifier: str, work: Work) -> Volume:
+        with log.open("a", encoding="utf-8") as lines:
+            lines.write(f"{identifier} {os.getpid()}\n")
+        return course.volumes.load(identifier, work)
+
+    return replace(course, identifiers=layout.read_identifiers(folder), volumes=VolumeCache(load, 1), items=items)
+
+
+@pytest.mark.parametrize(("items", "read"), [(12, 6), (3, 3), (8, 4), (7, 4)])
+def test_each_volume_is_read_once_whoever_reads_it(folder: Path, tmp_path: Path, items: int, read: int) -> None:
+    whole = course_of(folder, SIZE, recipe("precomputed_preparation"))
+    patches = {}
+    for workers in (0, 2):
+        log = tmp_path / str(workers)
+        course = noting(whole, folder, log, items)
+        patches[workers] = list(course.patches(reading(workers)))
+        noted = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
+        assert sorted(volume for volume, _ in noted) == sorted(course.identifiers[:read])
+        assert len({process for _, process in noted}) == max(1, workers)
+    assert len(patches[0]) == len(patches[2]) == items
+    for one, other in zip(patches[0], patches[2], strict=True):
+        assert all(torch.equal(part, same) for part, same in zip(one, other, strict=True))
+    together = [images for images, _ in stacks(iter(patches[2]), 4)]
+    assert [len(images) for images in together] == [4] * (items // 4) + [items % 4] * (items % 4 > 0)
+    assert torch.equal(torch.cat(together), torch.stack([image for image, _ in patches[0]]))
+
+
+def test_small_volumes_are_made_up_for_by_further_ones(folder: Path, tmp_path: Path) -> None:
+    whole = replace(course_of(folder, SIZE, recipe("precomputed_preparation")), shape=(64, 64, 64))  # a tile of each
+    for workers in (0, 2):
+        course = noting(whole, folder, tmp_path / str(workers), items=8)
+        assert course.parts == 4
+        assert len(list(course.patches(reading(workers)))) == 6
 
 
 def test_stacks_give_the_answers_of_one_by_one(folder: Path) -> None:
@@ -239,7 +284,7 @@ def test_effective_believes_what_was_done_and_not_what_was_chosen(folder: Path) 
 
 def test_validation_keeps_its_patches(folder: Path) -> None:
     course = course_of(folder, SIZE, recipe("precomputed_preparation", "patch_size=150"))
-    assert {tuple(image.shape) for image, _ in course.patches()} == {(1, 48, 16, 16)}
+    assert {tuple(image.shape) for image, _ in course.patches(reading())} == {(1, 48, 16, 16)}
 
 
 def test_stacks_that_cannot_be_are_refused_with_words() -> None:

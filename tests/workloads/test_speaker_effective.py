@@ -12,7 +12,7 @@ from harness.core.configuration import Conflict, compose, expected, inactive, pa
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built
 from tests.workloads.test_speaker_data import KNOWN, SIZE, crops, recipe
-from workloads.speaker import WORKLOAD, corpus
+from workloads.speaker import WORKLOAD
 from workloads.speaker.augmentation import reverberated as reverberated_on_the_host
 from workloads.speaker.data import RawCrops, dataset
 from workloads.speaker.device_stage import augmented, device_stage, reverberated
@@ -27,10 +27,8 @@ FAST = "seek_read+mapped_noise"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("speaker")
-    list(corpus.prepare(path, SIZE))
-    return path
+def folder(written_data: dict[str, Path]) -> Path:
+    return written_data["speaker"]
 
 
 def batch_of(folder: Path, chosen: Recipe, items: list[int]) -> tuple[Tensor, ...]:

@@ -12,7 +12,6 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from workloads._evaluation_reading import Reading
 from workloads.speaker import WORKLOAD, evaluation, layout
-from workloads.speaker.corpus import prepare
 from workloads.speaker.data import dataset
 from workloads.speaker.score import Measure, Verification, measured, measured_by_loops
 
@@ -25,10 +24,8 @@ PLAIN = Recipe(own=tuple(sorted(WORKLOAD.own.items())))
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("speaker")
-    list(prepare(path, SIZE))
-    return path
+def folder(written_data: dict[str, Path]) -> Path:
+    return written_data["speaker"]
 
 
 @pytest.fixture

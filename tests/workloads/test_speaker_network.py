@@ -6,8 +6,8 @@ from time import perf_counter
 import pytest
 import torch
 
-from tests.workloads.test_speaker_data import SIZE, crops
-from workloads.speaker import corpus, layout
+from tests.workloads.test_speaker_data import crops
+from workloads.speaker import layout
 from workloads.speaker.effective import of_reads
 from workloads.speaker.network import READ_AHEAD, Mount, seconds
 from workloads.speaker.reading import Files, Maps, Read
@@ -18,10 +18,8 @@ TEN_GBIT = 1.25e9  # bytes a second
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("speaker")
-    list(corpus.prepare(path, SIZE))
-    return path
+def folder(written_data: dict[str, Path]) -> Path:
+    return written_data["speaker"]
 
 
 # honnef.co/notes/20230128011632-nfs_sequential_read_performance: bytes a second by read-ahead, 10 Gbit/s. With more

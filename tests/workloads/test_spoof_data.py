@@ -15,7 +15,7 @@ from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, patched
 from tests.measure.tasks import CATALOGUE
-from workloads.spoof import WORKLOAD, cache, corpus, layout
+from workloads.spoof import WORKLOAD, cache, corpus, layout, synthesis
 from workloads.spoof.augmentation import augmented, shifted, stretched
 from workloads.spoof.data import FeatureItems, Items, SoundItems, dataset, device_stage, evaluation_items
 from workloads.spoof.mel import log_mel
@@ -99,6 +99,15 @@ def test_fake_or_real_has_both_sides_and_clips_of_one_length_shorter_than_the_vi
         clips = layout.fake_or_real(folder, split)
         assert Counter(clip.label for clip in clips) == dict.fromkeys((0, 1), SIZE.shape[f"fake_or_real_{split}"] // 2)
         assert {soundfile.info(folder / clip.path).frames for clip in clips} == {4_000}
+
+
+def test_all_systems_make_fakes_of_fake_or_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    monkeypatch.setattr(synthesis, "spoof", lambda _voice, system, *_: used.append(system))
+    for row in corpus._fake_or_real("train", WORKLOAD.sizes["quick"]):
+        if row.clip.label == layout.SPOOF:
+            row.sound()
+    assert Counter(used) == dict.fromkeys(synthesis.SYSTEMS, 4)
 
 
 def test_the_real_ones_share_of_bona_fide_speech_is_kept_at_standard() -> None:

@@ -100,5 +100,5 @@ WORKLOAD = Workload(
     lesson=Lesson(steps=100, chance=10.0, clear=25.0, better="more"),
     service=SERVICE,
     adopt=adopt,
-    data_version=2,
+    data_version=3,
 )

@@ -17,7 +17,9 @@ from workloads.imagenet.synthesis import FIELD_PX, look, photograph
 
 SEED = 2012
 CHUNK = 25
-GREY_EVERY, CMYK_EVERY = 100, 500  # 1 % grey as in the real set; more CMYK than its few, so that it is met at all
+# 1 % grey as in the real set; more CMYK than its few, so that it is met at all. Primes, so that all classes have their
+# turn and none is grey alone.
+GREY_EVERY, CMYK_EVERY = 101, 503
 PORTRAIT_SHARE = 0.25
 
 
@@ -76,7 +78,6 @@ def _sides(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def _in_mode(image: Image.Image, place: int) -> Image.Image:
-    # Neither number divides into whole rounds of classes, so that no class is grey alone.
     if place % CMYK_EVERY == CMYK_EVERY // 3:
         return image.convert("RGB").convert("CMYK")
     return image.convert("L") if place % GREY_EVERY == GREY_EVERY // 3 else image

@@ -19,7 +19,7 @@ from workloads.imagenet.storage import OBJECT_S, Read
 
 PROBED = 8  # items, read and decoded once more
 STORE_PROBED = 3  # objects, read from the store whether the items come from there or not
-HELD, HELD_S = 64, 0.05  # reads that are held for so long, to see how many are held at once
+HELD, HELD_S = 64, 0.05  # reads, about, that are held for so long, to see how many are held at once
 
 
 def effective(built: Built) -> Mapping[str, Value]:
@@ -32,7 +32,7 @@ def effective(built: Built) -> Mapping[str, Value]:
     return {
         **_of_reading(images),
         **_of_decoding(images, built if on_device else None),
-        "concurrent_reads": most_held(feeding) if isinstance(feeding, ConcurrentImages) else 1,
+        "concurrent_reads": most_held(feeding, len(built.batch[-1])) if isinstance(feeding, ConcurrentImages) else 1,
         "batch_dtype": "encoded" if on_device else str(built.batch[0].dtype).removeprefix("torch."),
         "image_size": round(_shown(built).shape[-1] * FULL_PX / images.full_px),
     }
@@ -129,12 +129,14 @@ class Holding:
         """It needs no connection."""
 
 
-def most_held(feeding: ConcurrentImages) -> int:
-    """How many reads are under way at once when a large batch is fetched."""
+def most_held(feeding: ConcurrentImages, batch: int) -> int:
+    """How many reads are under way at once while batches of so many images are fetched, one after another."""
     holding = Holding()
     probe = replace(feeding, images=replace(feeding.images, source=holding))
-    for _ in probe.read([0] * HELD):
-        pass
+    together = min(batch, max(HELD, feeding.threads))  # of a larger batch a part shows as much
+    for _ in range(-(-HELD // together)):
+        for _ in probe.read([0] * together):
+            pass
     return holding.most
 
 

@@ -56,7 +56,7 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
         truth = split[LABELS][:][files] == size.shape["leak"]
     found = verdicts(longs)
     answers = tuple(longs.mean(1, dtype=np.float64).tolist())
-    shown = {"files_per_batch": _files_per_batch(judge.passes, recipe), **reading.effective}
+    shown = {"files_per_batch": max(judge.passes, default=0), **reading.effective}
     scores = {one.__name__: one(found, truth) for one in (precision, recall, accuracy)}
     return Evaluation(items=len(files), score=f1(found, truth), answers=answers, scores=scores, effective=shown)
 
@@ -143,12 +143,6 @@ def _way(recipe: Recipe) -> Judged:
 
 def _chosen(recipe: Recipe) -> int:
     return int(recipe.choice("files_per_batch") or 1)
-
-
-def _files_per_batch(passes: list[int], recipe: Recipe) -> int:
-    """The files of the largest pass; of all that one pass may hold, where it held every file."""
-    held_all = recipe.batched_evaluation and len(passes) == 1
-    return _chosen(recipe) if held_all else max(passes, default=0)
 
 
 def _blocks(mel: h5py.Dataset, files: Files, device: torch.device) -> Iterator[Tensor]:

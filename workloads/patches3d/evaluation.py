@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
 from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,8 +17,10 @@ from workloads._evaluation_reading import Reading
 from workloads.patches3d import layout
 from workloads.patches3d.cache import VolumeCache
 from workloads.patches3d.data import fitted, patch_shape, volumes
-from workloads.patches3d.preparation import Box, Shape
+from workloads.patches3d.preparation import Box, Shape, Volume
 from workloads.patches3d.score import dice, dice_of_each, intersection_over_union
+
+Patch: TypeAlias = tuple[Tensor, Tensor]  # normalised grey levels and the true surface, (1, depth, height, width) each
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +32,39 @@ class Course:
     shape: Shape
     items: int
 
-    def patches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Normalised grey levels and the true surface, (1, depth, height, width) each, in an order without chance."""
-        return islice(self._all(), self.items)
+    @property
+    def each(self) -> int:
+        """Patches that are wanted of a volume; a small one may have fewer."""
+        return -(-self.items // len(self.identifiers))
 
-    def stacks(self, stacked: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The same so many at a time; the last stack may be smaller."""
-        patches = self.patches()
-        while stack := list(islice(patches, stacked)):
-            images, true = map(torch.stack, zip(*stack, strict=True))
-            yield images, true
+    @property
+    def parts(self) -> int:
+        """Volumes of which a pass consists, unless some are too small."""
+        return -(-self.items // self.each)
 
-    def _all(self) -> Iterator[tuple[Tensor, Tensor]]:
-        each = -(-self.items // len(self.identifiers))
-        for identifier in self.identifiers:
-            volume = self.volumes[identifier]
-            boxes = list(tiles(volume.label.shape, self.shape))
-            for number in range(min(each, len(boxes))):
-                box = boxes[(2 * number + 1) * len(boxes) // (2 * each)] if each < len(boxes) else boxes[number]
-                image, label = fitted(volume.patch(box), self.shape), fitted(volume.label[box], self.shape)
-                yield torch.from_numpy(np.ascontiguousarray(image))[None], torch.from_numpy(label > 0)[None]
+    def patches(self, reading: Reading) -> Iterator[Patch]:
+        """All patches in an order without chance; a loader's worker brings those of a volume, which nobody else reads.
+
+        The loader gives all that it was asked for, or it could not tell whether its workers stay.
+        """
+        left = self.items
+        for patches in reading.parts(self.of_volume, self.parts):
+            yield from patches[:left]
+            left = max(0, left - len(patches))
+        further = map(self.of_volume, range(self.parts, len(self.identifiers)))
+        yield from islice(chain.from_iterable(further), left)
+
+    def of_volume(self, number: int) -> list[Patch]:
+        """The patches of a held-out volume."""
+        volume, each = self.volumes[self.identifiers[number]], self.each
+        boxes = list(tiles(volume.label.shape, self.shape))
+        if each < len(boxes):
+            boxes = [boxes[(2 * place + 1) * len(boxes) // (2 * each)] for place in range(each)]
+        return [self._cut(volume, box) for box in boxes]
+
+    def _cut(self, volume: Volume, box: Box) -> Patch:
+        image, label = fitted(volume.patch(box), self.shape), fitted(volume.label[box], self.shape)
+        return torch.from_numpy(np.ascontiguousarray(image))[None], torch.from_numpy(label > 0)[None]
 
 
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
@@ -67,7 +82,7 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
         score=sum(answers) / len(answers),
         answers=tuple(answers),
         scores=scores,
-        effective=reading.effective,
+        effective={"evaluation_parts": course.parts, **reading.effective},
     )
 
 
@@ -80,7 +95,7 @@ def course_of(folder: Path, size: Size, recipe: Recipe) -> Course:
 def answers_one_by_one(reading: Reading, course: Course) -> list[float]:
     """As found: a forward pass, a copy back and the metric in numpy for each patch."""
     answers = []
-    for image, true in reading.in_order(course.patches):
+    for image, true in course.patches(reading):
         logits = reading.model(reading.moved(image[None])).logits.float().cpu().numpy()
         answers.append(dice(logits[0] > 0, true.numpy()))
     return answers
@@ -89,9 +104,23 @@ def answers_one_by_one(reading: Reading, course: Course) -> list[float]:
 def answers_in_stacks(reading: Reading, course: Course, stacked: int) -> list[float]:
     """Several patches a forward pass, the metric where they lie, and one copy back at the end."""
     answers = []
-    for images, true in reading.in_order(partial(course.stacks, stacked)):
+    for images, true in stacks(course.patches(reading), stacked):
         answers.append(dice_of_each(reading.model(reading.moved(images)).logits > 0, reading.moved(true)))
     return torch.cat(answers).tolist()
+
+
+def stacks(patches: Iterator[Patch], stacked: int) -> Iterator[Patch]:
+    """Patches so many at a time; the last stack may be smaller."""
+    while stack := list(islice(patches, stacked)):
+        images, true = map(_stack, zip(*stack, strict=True))
+        yield images, true
+
+
+def _stack(parts: tuple[Tensor, ...]) -> Tensor:
+    """One tensor of several, in pinned memory where they are."""
+    first = parts[0]
+    whole = torch.empty((len(parts), *first.shape), dtype=first.dtype, pin_memory=first.is_pinned())
+    return torch.stack(parts, out=whole)
 
 
 def tiles(whole: Sequence[int], shape: Shape) -> Iterator[Box]:

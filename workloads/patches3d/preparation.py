@@ -85,9 +85,12 @@ class Unfiltered:
     work: Work
 
     def patch(self, box: Box) -> Floats:
-        """The same medians as those of the whole volume: at its edges the filter reflects in both cases."""
+        """The same medians as those of the whole volume: at its edges the filter reflects in both cases.
+
+        A part that reaches beyond the crop ends with it, as that of an array does, and as its labels do.
+        """
         begins = [crop.start + part.start for crop, part in zip(self.crop, box, strict=True)]
-        ends = [crop.start + part.stop for crop, part in zip(self.crop, box, strict=True)]
+        ends = [min(crop.stop, crop.start + part.stop) for crop, part in zip(self.crop, box, strict=True)]
         around = tuple(slice(max(0, begin - 1), end + 1) for begin, end in zip(begins, ends, strict=True))
         inner = tuple(slice(b - a.start, e - a.start) for a, b, e in zip(around, begins, ends, strict=True))
         filtered = median(_as_float(self.raw[around]), self.work)[inner]

@@ -126,4 +126,5 @@ WORKLOAD = Workload(
     lesson=Lesson(steps=72, chance=50.0, clear=20.0, better="less", batch=4),
     variants={"se_resnet34": 22_159_555},
     adopt=adopt,
+    data_version=2,
 )

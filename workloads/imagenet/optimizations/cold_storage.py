@@ -7,7 +7,7 @@ cost each worker some 72 ms, decoding included, against some 20 ms later.
 Use it as a reference to see what the other optimizations are worth where they are needed most. A server on loopback
 has no such latency, so that it is added: a read that was quicker sleeps for the rest.
 
-    speedmatrix run imagenet --reference cold_storage --only ram_cache --probe loader
+    ./speedmatrix run imagenet --reference cold_storage --only ram_cache --probe loader
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage

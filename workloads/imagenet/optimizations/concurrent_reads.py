@@ -7,7 +7,7 @@ then read at once, and decoded as it arrives.
 
 It pays from storage with latency until the server, the network or decoding is the limit. It does nothing from memory
 or a local disk, where there is nothing to wait for, and it needs as many connections as threads: with `mountpoint-s3`
-and other mounted stores the mount decides how many there are.
+and other mounted stores the mount decides how many there are. No more reads are under way than a batch has images.
 
     def __getitems__(self, indices):
         encoded = self.pool.map(self.read, indices)      # ThreadPoolExecutor, one for each process

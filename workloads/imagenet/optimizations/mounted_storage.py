@@ -10,7 +10,7 @@ Use it as a reference, to see what prefetching, more workers or reading at once 
 
     mount-s3 --cache /local/cache bucket /mnt/bucket     # add --metadata-ttl indefinite, and nothing is looked up again
 
-    speedmatrix run imagenet --reference mounted_storage=first_epoch --only prefetch_factor=4 --only concurrent_reads
+    ./speedmatrix run imagenet --reference mounted_storage=first_epoch --only prefetch_factor=4 --only concurrent_reads
 """
 
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage

@@ -6,7 +6,7 @@ batch is one gather on the device. What travels is an index of 8 bytes a sample,
 not pay where the step is bound by computing, and cannot be where the set outgrows the device's memory, which it shares
 with the model. Augmentation must then run on the device too (`device_spec_augment`).
 
-    mel = torch.from_numpy(file["segments_mel"][:]).to("cuda")
+    mel = torch.from_numpy(file["segments_mel"][:]).flatten(0, 2).unsqueeze(1).to("cuda")  # (segments, 1, 64, 1)
     inputs = mel.index_select(0, numbers.to("cuda")).float()
 """
 

@@ -5,7 +5,7 @@ A condition rather than an optimization: the real file is contiguous, and advice
 block that is asked for costs sixteen to be unpacked, unless the chunk cache still holds them. To see when a chunk cache
 matters, make this the reference:
 
-    run leak --reference hdf5_layout=compressed --only hdf5_chunk_cache
+    ./speedmatrix run leak --reference hdf5_layout=compressed --only hdf5_chunk_cache
 
 In a file of one's own, after a look with `h5dump -H -p FILE`:
 

@@ -13,7 +13,7 @@ reads alone:
 
     echo 15360 > /sys/class/bdi/$(mountpoint -d /mnt)/read_ahead_kb
 
-    speedmatrix run speaker --reference network_mount=uncached --only seek_read --only workers
+    ./speedmatrix run speaker --reference network_mount=uncached --only seek_read --only workers
 """
 
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing

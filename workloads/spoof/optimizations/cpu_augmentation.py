@@ -7,8 +7,10 @@ reach while the log-mel can still move to the device.
 It makes a trained model stronger against voices it has not heard, and every epoch longer wherever the feed is the
 bottleneck. Workers hide it only while they are many enough.
 
-    sound = librosa.effects.pitch_shift(sound, sr=16000, n_steps=random.uniform(-2, 2))
-    sound = librosa.effects.time_stretch(sound, rate=random.uniform(0.9, 1.1))
+    if index % 2:
+        sound = librosa.effects.time_stretch(sound, rate=random.uniform(0.9, 1.1))
+    else:
+        sound = librosa.effects.pitch_shift(sound, sr=16000, n_steps=random.uniform(-2, 2))
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage

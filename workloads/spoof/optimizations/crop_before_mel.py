@@ -8,6 +8,7 @@ zeros where there was speech. Whoever wants the saving without the change has to
 It pays where clips are much longer than the cut. With clips of 3.4 s on average it hurts: most of them are shorter, are
 now repeated as sound and cost a transform of four seconds each.
 
+    sound = numpy.tile(sound, -(-64600 // len(sound)))     # short clips are repeated
     start = random.randrange(len(sound) - 64600 + 1)
     features = log_mel(sound[start : start + 64600])
 """

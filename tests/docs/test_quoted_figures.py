@@ -1,0 +1,72 @@
+"""Figures that hand-written pages quote are those of the generated pages, which move with every run."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+RATIO = re.compile(r"[\d.]+x \[[\d.]+, [\d.]+\]")
+RUN = re.compile(r"\]\((results/[\w-]+/\d{8}T\d{6}-\w{8})\)")
+REPEATS = re.compile(r"(\d+) of (\d+) compatible")
+IMPRECISE = re.compile(r"(\d+) more pairs? (?:was|were) left out")
+
+
+def read(page: Path) -> str:
+    """Its text as a reader sees it: without escapes and with usual blanks."""
+    return page.read_text(encoding="utf-8").replace("\\[", "[").replace("\\]", "]").replace("\u00a0", " ")
+
+
+def generated() -> Iterator[str]:
+    for folder in ("results", "docs"):
+        yield from map(read, sorted((ROOT / folder).rglob("*.md")))
+
+
+def reported(run: str, monkeypatch: pytest.MonkeyPatch, output: Path) -> str:
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", "report", run, "--format", "markdown", "--output", str(output)])
+    monkeypatch.chdir(ROOT)
+    main()
+    return read(output)
+
+
+def test_every_ratio_of_the_front_page_stands_on_a_page_or_in_a_run_that_it_links_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = read(ROOT / "README.md")
+    quoted, pages = set(RATIO.findall(page)), "\n".join(generated())
+    missing = {one for one in quoted if one not in pages}
+    for run in set(RUN.findall(page)) if missing else ():
+        text = reported(run, monkeypatch, tmp_path / "report.md")
+        missing = {one for one in missing if one not in text}
+    assert quoted
+    assert missing == set()
+
+
+def test_what_the_oracles_found_is_quoted_as_it_was_found() -> None:
+    page = read(ROOT / "docs/validity.md")
+    found = r"^(\d+) of \1 options .*?, (\d+) of them at the second attempt and (\d+) later"
+    count, second, later = re.findall(found, page, re.MULTILINE)[0]
+    beyond = re.findall(r"off by more than 2 % in (\d+ of \d+)\.", page)[0]
+    missed, bare = re.findall(r"(\d+) of (\d+) intervals at 95 % missed the truth at first", page)[0]
+    width = re.findall(r"median half-width is ([\d.]+ %)", page)[0]
+    front, methods = (" ".join(read(ROOT / name).split()) for name in ("README.md", "docs/methods.md"))
+    assert f"{count} of {count} options came out right, {second} at a second attempt and {later} later, " in front
+    assert f"half of them to ±{width} or better" in front
+    assert f"our ratio is off by more than 2 % in {beyond}" in front
+    assert f"{count} options with known ratios came out as they must, {second} of them at a second attempt" in methods
+    assert f"Of {bare} bare 95 % intervals {missed} missed at first; their median half-width is {width}" in methods
+
+
+def test_repeats_are_counted_as_the_pages_of_all_machines_count_them() -> None:
+    pages = [read(page) for page in sorted((ROOT / "results").glob("*/README.md"))]
+    found = [(int(one), int(other)) for page in pages for one, other in REPEATS.findall(page)]
+    alike, of = map(sum, zip(*found, strict=True))
+    imprecise = sum(int(one) for page in pages for one in IMPRECISE.findall(page))
+    front, methods = (" ".join(read(ROOT / name).split()) for name in ("README.md", "docs/methods.md"))
+    assert f"compatible in {alike} of {of}, " in front
+    assert f"another {imprecise} pairs are too imprecise" in front
+    assert f"compatible in {alike} of {of} pairs" in methods
