@@ -310,7 +310,7 @@ def in_their_round(copies: Iterable[Evidence]) -> Span | None:
 def _attempts(one: Evidence) -> Iterator[tuple[list[Window], list[Window]]]:
     """The treatment's windows of each attempt, and both sides' together."""
     ours, both = (together((_attempt(its.arm), its) for its in own) for own in (one.treatment.windows, one.windows))
-    yield from ((own, both[attempt]) for attempt, own in ours.items())
+    yield from ((own, both[attempt]) for attempt, own in ours.items() if attempt in both)
 
 
 def _places(records: Iterable[Record]) -> dict[Arm, float]:

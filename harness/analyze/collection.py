@@ -127,10 +127,13 @@ def answered(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
 def _answer(answers: Sequence[StoredRow]) -> StoredRow:
     known = [(one.row.estimate, one) for one in answers if one.row.estimate]
     known = [(estimate, one) for estimate, one in known if one.run.version == known[0][1].run.version]
-    afresh = [pair for pair in known if pair[1].run.matrix.design == WINNER and not pair[0].disturbed]
-    alike = [one for estimate, one in afresh or known if estimate.is_sound]
+    afresh = [one for estimate, one in known if one.run.matrix.design == WINNER and estimate.is_calm]
+    if afresh:  # what led to it was chosen for its luck, and what came after it was not
+        since = min(one.run.began for one in afresh)
+        known = [pair for pair in known if pair[1].run.began >= since]
+    alike = [one for estimate, one in known if estimate.is_sound]
     if len(alike) < 2:
-        return surest_among(alike or [one for _, one in afresh] or answers)
+        return surest_among(alike or ([one for _, one in known] if afresh else answers))
     composed = [one for one in alike if one.row.on_steps and one.row.on_steps.is_known]
     first = surest_among(composed or alike)
     repeats = (first, *(one for one in composed or alike if one is not first))

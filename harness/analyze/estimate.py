@@ -106,10 +106,14 @@ class Estimate:
         return _disturbance(self)
 
     @property
+    def is_calm(self) -> bool:
+        """Whether it was measured on a calm machine, and has an interval."""
+        return math.isfinite(self.half_width) and not self.disturbed and not self.looked_up
+
+    @property
     def is_sound(self) -> bool:
-        """Whether an average of runs may hold it: measured, on a calm machine, its width known well enough."""
-        finite = math.isfinite(self.half_width) and min(self.df, self.freedom) >= LEAST_DF
-        return finite and not self.disturbed and not self.looked_up
+        """Whether an average of runs may hold it: its width is known well enough."""
+        return self.is_calm and min(self.df, self.freedom) >= LEAST_DF
 
     @property
     def apart(self) -> bool:

@@ -10,9 +10,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Plan
 from harness.core.recipe import Value
-from harness.core.records import FILLED, STILL_FILLING, Lost, Ready, Record, Window, is_shared, of_one_kind
-
-CACHES = {FILLED, STILL_FILLING}  # of which one arm may have one, and the other the other
+from harness.core.records import EPOCH_READ, STILL_FILLING, Lost, Ready, Record, Window, is_shared, of_one_kind
 
 # What the options in which two configurations differ promise together.
 
@@ -86,15 +84,9 @@ class Evidence:
 
         Later replicates do as the reference did in the first one; older records do not tell enough.
         """
-        ours, theirs = (
-            {
-                (one.arm.replicate, one.arm.attempt): one.effective.get("data_cache")
-                for one in its.readies
-                if one.epoch_steps
-            }
-            for its in (self.treatment, self.reference)
-        )
-        return frozenset(name for name in ours if {ours[name], theirs.get(name)} == CACHES)
+        ours, theirs = map(_caches, (self.treatment, self.reference))
+        told = {name: {ours[name], theirs[name]} for name in ours.keys() & theirs}
+        return frozenset(name for name, both in told.items() if STILL_FILLING in both and both & EPOCH_READ)
 
     @property
     def quality(self) -> Quality | None:
@@ -112,6 +104,12 @@ class Evidence:
             if theirs is not None and self.comparison.timing is Timing.EVALUATION:
                 found.append(judge_score(ours, theirs, self.numerics))
         return worst(found)
+
+
+def _caches(side: Side) -> dict[tuple[int, int], Value]:
+    """What became of its data set's cache, by replicate and attempt; empty where it has none."""
+    told = (one for one in side.readies if one.epoch_steps)
+    return {(one.arm.replicate, one.arm.attempt): one.effective.get("data_cache", "") for one in told}
 
 
 def _same_order(one: Ready, other: Ready) -> bool:

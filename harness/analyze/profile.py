@@ -43,11 +43,6 @@ class Bottleneck:
     input_wait: float | None = None  # share of the time in which steps wait for a batch; None where nobody told it
 
     @property
-    def perfect_input(self) -> float:
-        """Times the rate if input cost nothing; below 1 where the step alone was probed at a slow moment."""
-        return _perfect_input(self.rate, self.compute_rate, self.input_wait)
-
-    @property
     def stages(self) -> tuple[Literal["input", "compute"], ...]:
         """What holds the rate back: both stages where neither clearly takes longer than the other."""
         ordered = sorted((self.loader_rate, self.compute_rate))
@@ -77,32 +72,25 @@ def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait:
     """The stage that holds a rate back.
 
     Without that stage the rate is the other bound, whether the stages overlap (the rate is the lower bound) or take
-    turns (their times add), so one formula serves loader workers and none. A bound below 1 is noise and reads 1. A
-    perfect input gives back no more than the time in which steps wait for it. Where steps are seen to wait most of
-    their time, or none of it, that decides: a probe may be too short for what comes now and then.
+    turns (their times add), so one formula serves loader workers and none. A bound below 1 is noise and reads 1. Where
+    steps are seen to wait most of their time, or none of it, that decides: a probe may be too short for what comes now
+    and then.
     """
     stage: Literal["input", "compute"] = "input" if loader_rate < compute_rate else "compute"
     waits = input_wait is not None and input_wait > WAITS and loader_rate > CLEARLY * compute_rate
     works = input_wait is not None and input_wait < WORKS and compute_rate > CLEARLY * loader_rate
     if waits or works:
         stage = "input" if waits else "compute"
-    gain = _perfect_input(rate, compute_rate, input_wait) if stage == "input" else loader_rate / rate
+    other = compute_rate if stage == "input" else loader_rate
     return Bottleneck(
         stage=stage,
         loader_rate=loader_rate,
         compute_rate=compute_rate,
         rate=rate,
-        bound=max(1.0, gain),
+        bound=max(1.0, other / rate),
         short_probe=waits or works,
         input_wait=input_wait,
     )
-
-
-def _perfect_input(rate: float, compute_rate: float, input_wait: float | None) -> float:
-    """As far as the step alone goes, and no further than without the time in which steps are seen to wait."""
-    if input_wait is None or input_wait >= 1:
-        return compute_rate / rate
-    return min(compute_rate / rate, 1 / (1 - input_wait))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

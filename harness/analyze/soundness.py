@@ -21,7 +21,7 @@ from harness.core.optimization import TRAINS, Timing
 from harness.core.plan import Block
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.recipe import Value
-from harness.core.records import STILL_FILLING, Bounds, Fault, Ready, Record, Window
+from harness.core.records import EPOCH_READ, STILL_FILLING, Bounds, Fault, Ready, Record, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
@@ -295,6 +295,8 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
         next((str(one.effective.get("data_cache", "")) for one in before if one.arm.position == whose), None)
         for whose in (position, 0)
     )
+    if own in EPOCH_READ and reference in EPOCH_READ:  # what is read before windows is the same
+        return own
     return own and (reference or own)
 
 
@@ -383,7 +385,7 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
         ("", superseded(evidence)),
     ):  # fmt: skip
         yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
-    cached = HALF_CACHED if replicates < FEWEST_REPLICATES <= len(evidence.half_cached) else None
+    cached = HALF_CACHED if replicates < FEWEST_REPLICATES and evidence.half_cached else None
     for words in filter(None, (unsettled(evidence), cached)):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:

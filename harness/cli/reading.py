@@ -293,7 +293,10 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
         source = script.read_bytes().decode()  # line ends stay as they are
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{script} cannot be read ({error}); name the script of your training.") from error
-    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added, first.reference.options)
+    (base,) = (one.base for one in advice.workloads if one.foremost)
+    rows = [one.comparison.treatment for one in base.rows if one.estimate] if base else []
+    compared = {option for one in (first.reference, *rows) for option in one.options}
+    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added, compared)
     sys.stdout.write(made.diff)
     told = Console(stderr=True, highlight=False)
     replaced = {one.name for one in added}

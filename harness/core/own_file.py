@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -410,13 +411,17 @@ def _hear(event: str, words: tuple[Any, ...]) -> None:
 
 @contextmanager
 def _needing(path: Path) -> Iterator[None]:
-    """What is read within the block is part of what a user's file is, as are the modules that there are."""
+    """What is read within the block is part of what a user's file is, as are the modules that there are at first.
+
+    Modules that come later count where they are imported within such a block: others are no part of the file.
+    """
+    before = set(sys.modules) if path in _needs else set[str]()
     with noting() as found:
         try:
             yield
         finally:
             if TOLD not in os.environ:
-                note_needs(path, {*_settings(found), *_own_modules()})
+                note_needs(path, {*_settings(found), *_own_modules(path, before)})
 
 
 def _settings(found: Needs) -> Iterator[str]:
@@ -434,9 +439,12 @@ def _is_small(file: str) -> bool:
     return False
 
 
-def _own_modules() -> Iterator[str]:
-    """The files of the user's own modules in this process, wherever they lie."""
-    for module in list(sys.modules.values()):
+def _own_modules(path: Path, before: AbstractSet[str]) -> Iterator[str]:
+    """The files of the user's own modules in this process, wherever they lie; those that a pickled job names."""
+    named = content(path) if path.suffix == PICKLED else None
+    for name, module in list(sys.modules.items()):
+        if name in before or (named is not None and name.encode() not in named):
+            continue
         file = None
         with suppress(AttributeError):  # whose own lookup might import what is imported late
             file = object.__getattribute__(module, "__dict__").get("__file__")

@@ -64,6 +64,7 @@ def reasons(mask: int) -> tuple[str, ...]:
 # What becomes of the cache of a data set that keeps what it has read, before windows.
 FILLED, STILL_FILLING = "filled before", "still filling"
 IN_PART = "in part"  # an epoch was read, and not all of it was kept
+EPOCH_READ = frozenset({FILLED, IN_PART})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,7 @@ def train_until(
     evaluated and not before, which would be a wait in every step. What the start takes is that of the session before,
     which was the first of its process to read and to compile.
     """
+    cores = os.sched_getaffinity(0)
     session, ready = _begun(task, proof)
     scores, train_s, start_s = [], 0.0, 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
@@ -91,6 +92,7 @@ def train_until(
     session.feed.close()
     if scores and (task.recipe.workers or _is_helped(ready, session, train_s)):
         del session, advance
+        _forget(task, cores)
         unbroken = _unbroken(task, scores[-1][0], goal.every, show, scheduled=scheduled)
         scores = [(number, seconds, score) for (number, _, score), seconds in zip(scores, unbroken, strict=True)]
     reached = bool(scores) and goal.is_met(scores[-1][-1])
@@ -107,7 +109,6 @@ def _unbroken(
     task: Task, steps: int, every: int, show: Callable[[int, float], None], *, scheduled: bool
 ) -> Iterator[float]:
     """Trains anew for so many steps without a pause: the seconds that have passed after each `every` of them."""
-    _forget(task)
     session, spent_s = open_session(task), 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
     for number, (loss, took_s) in enumerate(_steps(session, steps, advance, read_every=every), 1):
@@ -118,10 +119,11 @@ def _unbroken(
     session.feed.close()
 
 
-def _forget(task: Task) -> None:
-    """Gives back what a session held that is closed."""
+def _forget(task: Task, cores: set[int]) -> None:
+    """Gives back what a session held that is closed: memory, and cores that it kept for its workers."""
     gc.collect()
     task.device.forget_memory()
+    keep_to(cores)
 
 
 def range_test(
@@ -165,8 +167,7 @@ def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, dict[str, Any]
     trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
     trial.session.feed.close()
     del trial
-    _forget(task)
-    keep_to(cores)  # the first session may have kept some for its workers
+    _forget(task, cores)
     return open_session(task), ready
 
 

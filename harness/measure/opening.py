@@ -13,7 +13,7 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import AVERAGED_EVERY, Value, patched
-from harness.core.records import FILLED, IN_PART, STILL_FILLING
+from harness.core.records import EPOCH_READ, FILLED, IN_PART, STILL_FILLING
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, give_back, timed
@@ -322,7 +322,7 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
         return {}
     taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
     told, dear_s = (before, inf) if before is not None else _kept(session, step_s, seconds, epoch)
-    if told in {FILLED, IN_PART}:
+    if told in EPOCH_READ:
         _seconds_from(session, 0, epoch)
         if before is None and sorted(_seconds_from(session, 0, min(2 * PROBED, epoch)))[-2:][0] > dear_s:
             told = IN_PART

@@ -39,6 +39,7 @@ class Facts:
     fetches: str = ""  # whole batches, as its data set does in a training: nothing, "usable" or why it is not done here
     whole_batches: bool = False  # whether each arm fetches as its own data set does: of two jobs that are compared
     in_order: bool = False  # its loader takes one item after another
+    least_items: int = 0  # of the data sets that are compared, if there are several
     least_samples: int = 1
     operations: int = 0
     traits: list[str] = field(default_factory=list)
@@ -190,6 +191,7 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
         fixed.setdefault("collate", "the data set fetches whole batches")
     return replace(
         ours,
+        least_items=min(one.least_items or one.items for one in (ours, theirs)),
         epoch_steps=steps,
         keeps_items=ours.keeps_items or theirs.keeps_items,
         kept_outside=ours.kept_outside or theirs.kept_outside,

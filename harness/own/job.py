@@ -175,7 +175,7 @@ class Job:
         )  # fmt: skip
         size = Size(
             batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0,
-            shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
+            shape={"items": facts.least_items or facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
             compute_s=facts.compute_s, keeps_items=facts.keeps_items, seeded_items=facts.seeded,
             whole_batches=facts.whole_batches, draw=None if facts.kept_outside else 0,
             all_items=facts.epoch_steps >= facts.steps, in_order=facts.in_order,

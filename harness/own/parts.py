@@ -312,11 +312,12 @@ class Builder:
             )
         seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
         kind = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items
+        first = size.all_items and len(dataset) <= size.shape.get("items", len(dataset))
         how: dict[str, Any] = {"seeded": seeded, "file": self.file}
-        how |= {"draw": size.draw or 0, "in_order": size.in_order, "first": size.all_items}
+        how |= {"draw": size.draw or 0, "in_order": size.in_order, "first": first}
         if recipe.in_memory_data:
             return kind(Kept.of(Items(dataset, count, shape, **how)), count, shape, **how)
-        if kind is Items and size.all_items and shape.pair and not seeded and self._is_plain(dataset, recipe):
+        if kind is Items and first and shape.pair and not seeded and self._is_plain(dataset, recipe):
             return dataset  # type: ignore[no-any-return]
         return kind(dataset, count, shape, **how)
 

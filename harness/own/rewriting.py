@@ -68,17 +68,19 @@ class Rewritten:
         )
 
 
-def rewritten(name: str, source: str, options: Sequence[Option], reference: Iterable[Option] = ()) -> Rewritten:
+def rewritten(name: str, source: str, options: Sequence[Option], others: Iterable[Option] = ()) -> Rewritten:
     """The script with the options switched on wherever a call takes one; raises Mistake for what is no Python.
 
-    They were compared with a `reference`: a call keeps a value that is neither off, nor advised, nor that of these.
+    They were compared with the `others`: a call keeps a value that is neither off, nor advised, nor one of these.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         raise Mistake(f"{name} is no Python that can be read ({error}); name the script of your training.") from error
     data, places = source.encode(), _line_starts(source)
-    compared = {one.name: [one] for one in reference}
+    compared: dict[str, list[Option]] = {}
+    for one in others:
+        compared.setdefault(one.name, []).append(one)
     edits: dict[int, tuple[int, str]] = {}
     left = []
     kept: list[str] = []

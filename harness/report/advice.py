@@ -527,7 +527,7 @@ def _leads(about: WorkloadAdvice) -> Iterator[str]:
 
 def _where_to_begin(found: Bottleneck) -> str:
     """The stage that dominates, where one does."""
-    elsewhere = max(1.0, min(found.loader_rate / found.rate, found.perfect_input))
+    elsewhere = max(1.0, min(found.loader_rate, found.compute_rate) / found.rate)
     if found.bound < DOMINATES:
         return "Neither stage dominates: no perfect fix of one of them gains much."
     if elsewhere > MINOR:

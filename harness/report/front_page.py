@@ -582,7 +582,7 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
 def _no_stack(topic: Topic) -> str:
     """Why no stack stands beside an option that is the fastest of all."""
     known = topic.main.measured if topic.main else ()
-    return "none is faster and learns the same" if any(map(is_stack, known)) else "no stack has a ratio"
+    return "none is surely faster and learns the same" if any(map(is_stack, known)) else "no stack has a ratio"
 
 
 def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:

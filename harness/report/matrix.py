@@ -11,7 +11,7 @@ from harness.analyze.composition import NORMAL
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
+from harness.analyze.profile import CLEARLY, Bottleneck, HostMemory, Profile, host_memory
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
@@ -375,7 +375,11 @@ def cause(name: str, found: Bottleneck) -> str:
     what = f"the bottleneck is the {stage(found.stage)}"
     if len(found.stages) > 1:
         what = "input and training step take about as long"
-    step, loader = _perfect_input(found), _room(found.loader_rate / found.rate, "a step without cost")
+    step, loader = (
+        _room(one / found.rate, ideal)
+        for one, ideal in ((found.compute_rate, "a perfect input"), (found.loader_rate, "a step without cost"))
+    )
+    step += _crowding(found)
     return (
         f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone reaches "
         f"{rate(found.compute_rate)}{step}; its loader alone reaches {rate(found.loader_rate)}{loader}."
@@ -383,12 +387,12 @@ def cause(name: str, found: Bottleneck) -> str:
     )
 
 
-def _perfect_input(found: Bottleneck) -> str:
-    """What a perfect input would gain: by how long steps wait, where the step's own rate promises more than that."""
-    ideal, gain = "a perfect input", found.perfect_input
-    if found.input_wait is None or roughly(gain) == roughly(found.compute_rate / found.rate):
-        return _room(gain, ideal)
-    return f", but its steps wait for input {share(found.input_wait)} of the time{_room(gain, ideal)}"
+def _crowding(found: Bottleneck) -> str:
+    """What a perfect input would give back beside the time in which steps wait for it: cores, where workers load."""
+    if found.input_wait is None or found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
+        return ""
+    waiting = roughly(1 / (1 - found.input_wait))
+    return f" (without waiting alone {waiting}; the rest is what loading takes from the step)"
 
 
 def _room(times: float, ideal: str) -> str:

@@ -248,12 +248,12 @@ class Topic:
         return min(newest_first, key=lambda one: len(options ^ set(one.row.comparison.treatment.options)), default=None)
 
     def faster_than(self, found: StoredRow) -> StoredRow | None:
-        """The fastest over the same reference that learns the same, where the low end of its interval is higher."""
-        its, low = found.row.comparison, _low(found)
+        """The fastest over the same reference that learns the same, where its ratio and its low end are higher."""
+        its, low, ratio = found.row.comparison, _low(found), _estimate(found).ratio
         asked = its.reference, its.timing, found.data
         sheets = (one for one in self.sheets if (one.config, one.timing, one.data) == asked)
         gaining = (one for sheet in sheets for one in sheet.measured if _estimate(one).verdict.gains)
-        faster = (one for one in gaining if _low(one) > low and learns_alike(one.row))
+        faster = (one for one in gaining if _low(one) > low and _estimate(one).ratio > ratio and learns_alike(one.row))
         return max(faster, key=_low, default=None)
 
 

@@ -186,7 +186,8 @@ def faster_over_original(topic: Topic, found: StoredRow) -> str:
         return ""
     theirs, ours = (levels(one) for one in (faster.row.comparison.reference, faster.row.comparison.treatment))
     its = "its settings with " if theirs.keys() <= ours.keys() else ""
-    return f"; faster: {its}{code(faster.row.label)}, {unbroken(estimated(faster))}"
+    surely = faster.row.estimate and found.row.estimate and faster.row.estimate.low > found.row.estimate.high
+    return f"; {'' if surely else 'perhaps '}faster: {its}{code(faster.row.label)}, {unbroken(estimated(faster))}"
 
 
 def on_training(entry: StoredRow) -> str:

@@ -367,7 +367,9 @@ def epoch_of(ready: Prepared, block: Block, config: Configuration) -> Size:
         return size  # a shorter epoch would hold other samples in each arm, or no batch before the last
     workers, steps = lcm(*(max(1, one.workers) for one in recipes)), size.epoch_steps
     shorter = next(one for one in range(steps, 0, -1) if gcd(one, workers) == 1)
-    return replace(size, epoch_steps=shorter) if shorter >= KEPT * steps else size
+    if shorter == steps or shorter < KEPT * steps:
+        return size
+    return replace(size, epoch_steps=shorter, all_items=False)
 
 
 def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimization]) -> bool:

@@ -73,18 +73,6 @@ def test_a_free_stage_slows_nothing_down() -> None:
     assert bottleneck(110.0, loader_rate=100, compute_rate=105).bound == 1.0
 
 
-def test_a_perfect_input_gives_back_no_more_than_steps_wait_for_it() -> None:
-    """Loader workers take the step's cores, so that the step alone is faster by more than its waiting."""
-    found = bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02)
-    assert found.stage == "compute"
-    assert found.perfect_input == pytest.approx(1 / 0.98)
-    held = bottleneck(384.0, loader_rate=504.0, compute_rate=3480.0, input_wait=0.83)
-    assert held.stage == "input"
-    assert held.bound == held.perfect_input == pytest.approx(1 / 0.17)
-    assert bottleneck(384.0, loader_rate=504.0, compute_rate=3480.0).bound == pytest.approx(3480 / 384)
-    assert bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.5).perfect_input == 705 / 529
-
-
 @pytest.mark.parametrize(
     ("effective", "told"),
     [

@@ -129,6 +129,9 @@ def test_what_a_search_measured_afresh_answers_however_few_degrees_of_freedom_it
     afresh = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
     assert shown(chosen, afresh).ratio == pytest.approx(1.4)
     assert shown(chosen, changed(afresh, drift=1.0)).ratio == pytest.approx(1.5)
+    assert shown(chosen, changed(afresh, low=0.0, high=math.inf)).ratio == pytest.approx(1.5), "it has no interval"
+    later = known_to(kept(replace(WORKERS, ratio=1.45), day=4), 0.05)
+    assert shown(chosen, afresh, later).ratio == pytest.approx(1.45), "what came after it was chosen by nothing"
 
 
 def test_replicates_that_agree_by_luck_are_not_averaged_for_it() -> None:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ def generated() -> Iterator[str]:
 def reported(run: str, monkeypatch: pytest.MonkeyPatch, output: Path) -> str:
     monkeypatch.setattr(sys, "argv", ["speedmatrix", "report", run, "--format", "markdown", "--output", str(output)])
     monkeypatch.chdir(ROOT)
-    main()
+    with suppress(SystemExit):
+        main()
     return read(output)
 
 

@@ -475,6 +475,18 @@ def remembered() -> Trial:
     ])  # fmt: skip
 
 
+def forgotten() -> Trial:
+    """A cache that holds half an epoch: in a training it never holds what comes next, but what came a moment ago."""
+    plain = Stages(load_s=0.010, unread_s=0.010, keeps=18, step_s=0.010, epoch_steps=37)
+    stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0)}
+    stages |= {f"copy{number}": replace(plain, copy=number) for number in range(1, 5)}
+    threat = "the reference comes back to what it has just read"
+    return trial("a data set that keeps a part of what it read", stages, [
+        Oracle(option="variant=free", threat=threat),
+        *(Oracle(option=f"variant=copy{number}", threat=threat, ratio=1.0) for number in range(1, 5)),
+    ])  # fmt: skip
+
+
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
 
 
@@ -516,4 +528,5 @@ def all_trials() -> list[Trial]:
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
         waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
+        forgotten(),
     ]  # fmt: skip

@@ -97,7 +97,7 @@ class Batches(Dataset[Any]):
         shuffle = torch.randperm(stages.samples, generator=torch.Generator().manual_seed(0)).tolist()
         self.rank = {index: rank for rank, index in enumerate(shuffle)}
         self.process = self.loads = 0
-        self.kept: set[int] = set()  # the first ranks of batches that were loaded
+        self.kept: dict[int, None] = {}  # the first ranks of batches that were loaded, the last one last
         self.ahead = Ahead(self) if stages.ahead else None
         self.server = Server(stages) if stages.server else None
         self.helpers = [_helper() for _ in range(stages.helpers)]
@@ -120,12 +120,15 @@ class Batches(Dataset[Any]):
         """Takes as long as the batch's items do."""
         pace, told = pace_of(self.stages), self.stages
         if self.process != os.getpid():
-            self.process, self.loads, self.kept = os.getpid(), 0, set()
+            self.process, self.loads, self.kept = os.getpid(), 0, {}
         if self.loads == 0 and told.late_s and get_worker_info() is not None:
             time.sleep(told.late_s)
         extra_s = told.first_load_s if self.loads < told.first_loads else 0.0
         extra_s += told.unread_s if ranks[0] not in self.kept else 0.0
-        self.kept.add(ranks[0])
+        self.kept.pop(ranks[0], None)
+        self.kept[ranks[0]] = None
+        if told.keeps and len(self.kept) > told.keeps:
+            del self.kept[next(iter(self.kept))]
         self.loads += 1
         costs = [told.item_s(rank) for rank in ranks]
         part = max(1, len(costs) // told.slices)

@@ -35,7 +35,8 @@ class Stages:
     late_s: float = 0.0  # in the first load of every process: files are opened
     first_loads: int = 0  # of every process, which take `first_load_s` each beyond the rest
     first_load_s: float = 0.0
-    unread_s: float = 0.0  # beyond the rest where the process has not loaded this batch before: it keeps what it read
+    unread_s: float = 0.0  # beyond the rest where the process has not loaded this batch before: it keeps what it read,
+    keeps: int = 0  # so many batches of it, those that it loaded last, fewer than an epoch has; 0: all
     step_s: float = 0.0
     step: Kind = "sleep"
     step_pattern: Pattern = "equal"

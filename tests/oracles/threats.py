@@ -66,6 +66,12 @@ THREATS = (
         "a data set that keeps what it read",
     ),
     Threat(
+        "The reference comes back to samples before each treatment, and a cache of limited size still holds them",
+        "after an epoch was read its first batches are read again; where some are dear again, the reference takes new "
+        "samples in every window, as treatments do",
+        "a data set that keeps a part of what it read",
+    ),
+    Threat(
         "Batches in flight hide a stall, in part or in all",
         "windows are long against the queue, or whole epochs",
         "stalls that are hidden; both faults",

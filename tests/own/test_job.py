@@ -560,6 +560,22 @@ def test_arms_of_two_batches_read_the_same_items() -> None:
     assert max(ours) > 1400, "from all over the data set"
 
 
+def test_of_a_longer_data_set_than_the_references_not_only_the_first_items_are_read() -> None:
+    from harness.core.workload import Size
+    from harness.own.parts import Builder
+
+    size = Size(
+        batch=8, epoch_steps=12, evaluation_items=0, data_bytes=0, shape={"items": 96}, original_epoch_steps=12,
+        all_items=True,
+    )  # fmt: skip
+    job, longer = a_job(dataset=Pictures(96)), a_job(dataset=Pictures(960))
+    for one, last in ((job, 95), (longer, 950)):
+        found = (
+            Builder(job=one, others={}, file=Path(__file__)).parts().dataset(Path(), size, Recipe(start_method="spawn"))
+        )
+        assert found.place(95) == last
+
+
 NET = Net()
 
 

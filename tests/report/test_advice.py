@@ -1,10 +1,8 @@
 import json
 import re
-from dataclasses import replace
 
 import pytest
 
-from harness.analyze.profile import bottleneck
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report.advice import Chapter, advice_parts, advice_to_json, chapters
@@ -105,17 +103,6 @@ def test_json_has_the_numbers_behind_the_words() -> None:
     assert {one["kind"] for one in workload["interplays"]} == {"redundant"}
     assert workload["skipped"] == [{"subjects": "compile", "why": "needs a C++ compiler (g++)"}]
     assert workload["bottleneck"]["stage"] == "input"
-
-
-def test_an_input_that_steps_hardly_wait_for_does_not_cost_much() -> None:
-    advice = advised(*STORY)
-    (about,) = advice.workloads
-    assert about.base is not None
-    assert about.base.profile is not None
-    held = bottleneck(100.0, loader_rate=400.0, compute_rate=150.0, input_wait=0.02)
-    base = replace(about.base, profile=replace(about.base.profile, bottleneck=held))
-    (chapter,) = chapters(replace(advice, workloads=(replace(about, base=base),)), KNOWN)
-    assert "Begin there (compute: about 4.00x): the other stage is worth about 1.02x." in chapter.leads
 
 
 def test_a_run_without_ratios_says_so() -> None:

@@ -259,7 +259,7 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     for worse in (replace(EVERYTHING, ratio=1.2), replace(EVERYTHING, start=OTHERWISE)):
         alone, stack, *_ = at_a_glance(WORKERS, AMP, worse).split(" | ")
         assert alone.startswith("`workers` 1.50x ")
-        assert stack == "none is faster and learns the same"
+        assert stack == "none is surely faster and learns the same"
     left = replace(EVERYTHING, reference=("amp", "workers"), ratio=1.6)
     assert at_a_glance(EVERYTHING, left).split(" | ")[2].startswith("1.60x ")
 

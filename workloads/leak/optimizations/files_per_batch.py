@@ -20,5 +20,6 @@ OPTIMIZATION = Optimization(
     proof={"files_per_batch": LEVEL},
     timed_on=Timing.EVALUATION,
     levels=(8, 32, 256),
+    usual=lambda environment: 256 if environment.accelerated else 8,
     requires=("batched_evaluation",),
 )
