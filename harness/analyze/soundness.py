@@ -21,7 +21,7 @@ from harness.core.optimization import TRAINS, Timing
 from harness.core.plan import Block
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.recipe import Value
-from harness.core.records import EPOCH_READ, STILL_FILLING, Bounds, Fault, Ready, Record, Window
+from harness.core.records import EPOCH_READ, IN_PART, STILL_FILLING, Bounds, Fault, Ready, Record, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
@@ -300,6 +300,21 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
     return own and (reference or own)
 
 
+def _comes_back(reference: Side) -> str | None:
+    """That a cache of limited size still holds what the reference has read before the treatments of a round.
+
+    It takes the same samples before several of them, and a treatment takes them once.
+    """
+    cycle = next((one.cycle_steps for one in reference.readies if one.cycle_steps), None) or 1
+    in_part = any(one.effective.get("data_cache") == IN_PART for one in reference.readies)
+    if not in_part or all(one.steps % cycle == 0 for one in reference.windows):
+        return None
+    return (
+        "the reference's data set keeps a part of what it has read, and its windows come back to that sooner than a "
+        "training does: measure it over a reference without that cache"
+    )
+
+
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
     """Whether no window was faster than the bounds allow, so that `unsound` has nothing to ask of other replicates."""
     spent_s, samples = sum(one.wall_s for one in windows), sum(one.samples for one in windows)
@@ -386,7 +401,7 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     ):  # fmt: skip
         yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
     cached = HALF_CACHED if replicates < FEWEST_REPLICATES and evidence.half_cached else None
-    for words in filter(None, (unsettled(evidence), cached)):
+    for words in filter(None, (unsettled(evidence), cached, _comes_back(evidence.reference))):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
         yield _absence(Outcome.FAILED, quality.sentence)

@@ -21,7 +21,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
-from harness.core.records import IN_PART, OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
+from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
@@ -300,7 +300,7 @@ class Attempt:
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         turns = self._settled(rounds, random)
         began_s = self.clock()
-        windows = numbered(order_of_windows(rounds, random), new=self._takes_new)
+        windows = numbered(order_of_windows(rounds, random), new=self._keeps_items)
         for order, (position, number) in enumerate(windows):
             if turns is None or 0 not in self.arms or len(self.arms) == 1:
                 return
@@ -335,7 +335,7 @@ class Attempt:
                 leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
         ahead = [position for position in leads if self._workers(position)]
         skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
-        extra = [random.randrange(2) for _ in range(most + self._takes_new * (sum(rounds.values()) + 1))]
+        extra = [random.randrange(2) for _ in range(most + self._keeps_items * (sum(rounds.values()) + 1))]
         leads |= dict.fromkeys(ahead, skipped)
         return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
 
@@ -352,15 +352,6 @@ class Attempt:
     def _keeps_items(self) -> bool:
         """Whether the user's data set keeps items, so that no window may hold what the arm has read before."""
         return any(self._ready[position].effective.get("keeps_items") is True for position in self.arms)
-
-    @property
-    def _takes_new(self) -> bool:
-        """Whether the reference may not come back to what it read a moment ago.
-
-        Where a data set keeps a part of it, that would be found sooner than in a training, and by no treatment.
-        """
-        in_part = (self._ready[position].effective.get("data_cache") == IN_PART for position in self.arms)
-        return self._keeps_items or any(in_part)
 
     def _settle(self, position: int, steps: int, offset: int) -> int:
         began_s = self.clock()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row, build_matrix
 from harness.analyze.soundness import Absence, Outcome, bounds_seen, data_cache_seen
 from harness.core.optimization import Timing
@@ -333,3 +334,19 @@ def test_a_first_replicate_whose_caches_differed_is_left_out() -> None:
     ).rows[0]
     assert found.estimate is not None
     assert found.estimate.processes == 3
+
+
+def test_a_reference_whose_cache_holds_a_part_has_no_ratio() -> None:
+    """It comes back to what it has just read before each of several treatments, and these do not."""
+
+    def result(reference: str, treatment: str = "", cycle: int = 80) -> Absence | Estimate:
+        found = [
+            replace(one, cycle_steps=cycle) if isinstance(one, Ready) else one for one in caches(treatment, reference)
+        ]
+        return build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].result
+
+    refused = result("in part")
+    assert isinstance(refused, Absence)
+    assert "keeps a part of what it has read" in refused.words
+    assert isinstance(result("filled before", "in part"), Estimate)
+    assert isinstance(result("in part", cycle=1), Estimate), "of whole epochs"

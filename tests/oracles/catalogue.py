@@ -477,13 +477,13 @@ def remembered() -> Trial:
 
 def forgotten() -> Trial:
     """A cache that holds half an epoch: in a training it never holds what comes next, but what came a moment ago."""
-    plain = Stages(load_s=0.010, unread_s=0.010, keeps=18, step_s=0.010, epoch_steps=37)
+    plain = Stages(load_s=0.010, unread_s=0.010, keeps=60, step_s=0.010, epoch_steps=131)
     stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0)}
     stages |= {f"copy{number}": replace(plain, copy=number) for number in range(1, 5)}
     threat = "the reference comes back to what it has just read"
     return trial("a data set that keeps a part of what it read", stages, [
-        Oracle(option="variant=free", threat=threat),
-        *(Oracle(option=f"variant=copy{number}", threat=threat, ratio=1.0) for number in range(1, 5)),
+        Oracle(option="variant=free", threat=threat, refused=True),
+        *(Oracle(option=f"variant=copy{number}", threat=threat, refused=True) for number in range(1, 5)),
     ])  # fmt: skip
 
 

@@ -67,8 +67,8 @@ THREATS = (
     ),
     Threat(
         "The reference comes back to samples before each treatment, and a cache of limited size still holds them",
-        "after an epoch was read its first batches are read again; where some are dear again, the reference takes new "
-        "samples in every window, as treatments do",
+        "after an epoch was read its first batches are read again; a reference of which some are dear again has a "
+        "ratio of whole epochs alone",
         "a data set that keeps a part of what it read",
     ),
     Threat(
