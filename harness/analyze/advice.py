@@ -31,7 +31,7 @@ from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
 from harness.analyze.estimate import OF_TABLE, replicates_to_decide
 from harness.analyze.evidence import Evidence
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Row, Table, unproven
+from harness.analyze.matrix import Row, Table, no_verdict
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Absence
@@ -510,12 +510,8 @@ class Foremost:
         if isinstance(found, Absence):
             yield found.words
             return
-        if found.disturbance:
-            yield f"{Reason.DISTURBED}: {found.disturbance}"
-        if found.looked_up:
-            yield f"no verdict: {OF_TABLE}"
-        if found.withheld:
-            yield unproven(found)
+        if words := no_verdict(found):
+            yield words
         if not found.verdict.gains:
             yield f"its verdict is {found.verdict}"
         if self.alike and not learns_alike(afresh):

@@ -11,7 +11,6 @@ from scipy import stats
 
 from harness.analyze.estimate import (
     FIXED,
-    OF_TABLE,
     Estimate,
     average,
     looked_up,
@@ -22,7 +21,7 @@ from harness.analyze.estimate import (
 )
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
-from harness.analyze.matrix import unproven
+from harness.analyze.matrix import no_verdict
 from harness.analyze.quality import LEARNS_ALIKE, Agreement, Quality
 from harness.analyze.soundness import UNFINISHED, Absence
 from harness.analyze.verdict import (
@@ -234,12 +233,8 @@ def measure(metric: Metric, trial: Trial) -> MeasuredValue | str:
 def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
     if isinstance(result, Absence):
         return result.words
-    if result.disturbance:
-        return f"the machine was too disturbed: {result.disturbance}"
-    if result.looked_up:
-        return f"no verdict: {OF_TABLE}"
-    if result.withheld:
-        return unproven(result)
+    if words := no_verdict(result):
+        return words
     return MeasuredValue(
         value=result.ratio,
         low=result.low,

@@ -64,7 +64,7 @@ def _of_the_machine(estimate: Estimate) -> Iterator[str]:
     if estimate.looked_up:
         yield f"no verdict: {OF_TABLE}"
     if estimate.withheld:
-        yield unproven(estimate)
+        yield _unproven(estimate)
 
 
 def _of_the_windows(estimate: Estimate) -> Iterator[str]:
@@ -93,7 +93,16 @@ def _workers(arm: Profile | None) -> int:
     return max((one for one in levels if isinstance(one, int)), default=0)
 
 
-def unproven(estimate: Estimate) -> str:
+def no_verdict(estimate: Estimate) -> str | None:
+    """Why a ratio has no verdict whatever its interval is, the gravest reason first; None where nothing forbids one."""
+    if estimate.disturbance:
+        return f"the machine was too disturbed: {estimate.disturbance}"
+    if estimate.looked_up:
+        return f"no verdict: {OF_TABLE}"
+    return _unproven(estimate) if estimate.withheld else None
+
+
+def _unproven(estimate: Estimate) -> str:
     """What is said of an interval that would be a verdict on a machine which finds smaller effects."""
     if math.isinf(estimate.thresholds.margin):
         return "no verdict: calibrated, this machine found none of the delays that were put in"

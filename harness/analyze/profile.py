@@ -169,9 +169,7 @@ def profile(side: Side) -> Profile | None:
     shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
     clocks = [window.clock_mhz for window in windows if window.clock_mhz is not None]
     emulated = any("emulated_step_ms" in one.effective for one in readies)
-    # The few batches of the probe do not stand for all. An emulated step takes as long whatever their shapes.
-    if workers_of(side) and not emulated and any(one.effective.get("varying_shapes") is True for one in readies):
-        compute_rate = None
+    compute_rate = None if _is_of_few_shapes(side) else compute_rate
     return Profile(
         config=side.config,
         rate=rate,
@@ -188,24 +186,30 @@ def profile(side: Side) -> Profile | None:
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
         if loader_rate and compute_rate
         else None,
-        host_bytes=None
-        if emulated
-        else max((window.host_bytes for window in windows if window.host_bytes is not None), default=None),
-        device_bytes=max((window.device_bytes for window in windows if window.device_bytes is not None), default=None),
+        host_bytes=None if emulated else _largest(window.host_bytes for window in windows),
+        device_bytes=_largest(window.device_bytes for window in windows),
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
         joules=_told("energy_j", "samples", windows),
         clock_mhz=fmean(clocks) if clocks else None,
-        process_bytes=max(
-            (window.process_bytes for window in windows if window.process_bytes is not None), default=None
-        ),
+        process_bytes=_largest(window.process_bytes for window in windows),
         host_peak_bytes=None if emulated else _host_peak(windows),
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
         step_times=step_times(windows),
         losses=next((ready.losses for ready in readies if ready.losses), ()),
         emulated=emulated,
     )
+
+
+def _is_of_few_shapes(side: Side) -> bool:
+    """Whether the few batches of the probed step stand for no others: an emulated step takes as long whatever they are.
+
+    Without loader workers a step's own windows tell its rate.
+    """
+    emulated = any("emulated_step_ms" in one.effective for one in side.readies)
+    varying = any(one.effective.get("varying_shapes") is True for one in side.readies)
+    return varying and workers_of(side) > 0 and not emulated
 
 
 FEWEST_FOR_P99 = 100
@@ -253,6 +257,10 @@ def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, floa
     loader = rate / shares.input_wait if shares.input_wait > 0 else probed[0]
     on_host = side.windows[0].device_s is None
     return loader, rate / (1 - shares.input_wait) if on_host and shares.input_wait < 1 else probed[1]
+
+
+def _largest(told: Iterable[int | None]) -> int | None:
+    return max((one for one in told if one is not None), default=None)
 
 
 def _host_peak(windows: Sequence[Window]) -> int | None:

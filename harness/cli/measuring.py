@@ -31,12 +31,12 @@ from harness.analyze.pairing import pair
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.api import Until, measure_into, measured, written
 from harness.catalogue import APART, read_catalogue, read_workload
-from harness.cli.reading import advised_by, console, own_file, print_matrix
+from harness.cli.reading import advised_by, console, print_matrix
 from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.own_file import NOW, parse_address
+from harness.core.own_file import NOW, file_and_digest, parse_address
 from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
 from harness.measure.surroundings import read_environment, unused_gpu
@@ -486,8 +486,8 @@ def _hold_to_trainings(run: Run, folder: Path, names: Sequence[str], catalogue: 
             "leave out --workload."
         )
     for name in names:
-        file = own_file(run.plan.data.get(name, ""))
-        here = own_file(catalogue.workloads[name].source) if name in catalogue.workloads else ""
+        file, _ = file_and_digest(run.plan.data.get(name, ""))
+        here, _ = file_and_digest(catalogue.workloads[name].source if name in catalogue.workloads else "")
         if file != here:
             remedy = f"give --workload {file}" if file else "leave out --workload"
             raise Mistake(
@@ -498,11 +498,10 @@ def _hold_to_trainings(run: Run, folder: Path, names: Sequence[str], catalogue: 
 def _changes(run: Run, catalogue: Catalogue) -> Iterator[str]:
     """What differs between the conditions of a run and those of now, the user's own file among them."""
     yield from changes(run, replace(run, environment=read_environment(run.environment.device)))
-    now = catalogue.workloads[catalogue.own].source if catalogue.own else ""
-    before = run.plan.data.get(catalogue.own or "", "")
-    if now != before and own_file(now):
-        was, is_now = (one.rpartition(" ")[2] for one in (before, now))
-        yield f"the digest of {own_file(now)} (code, job, versions) was {was}, now is {is_now}"
+    file, now = file_and_digest(catalogue.workloads[catalogue.own].source if catalogue.own else "")
+    _, before = file_and_digest(run.plan.data.get(catalogue.own or "", ""))
+    if file and now != before:
+        yield f"the digest of {file} (code, job, versions) was {before}, now is {now}"
 
 
 def _all_hold(rows: Sequence[tuple[str, Foremost, Row]]) -> bool:

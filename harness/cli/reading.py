@@ -32,7 +32,7 @@ from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
-from harness.core.own_file import PICKLED
+from harness.core.own_file import PICKLED, file_and_digest
 from harness.core.plan import Request
 from harness.core.recipe import Value
 from harness.core.records import Record
@@ -90,14 +90,6 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
                 yield made.untried, None
             elif made.best is not None:
                 yield made.best.rows[-1].comparison, None
-
-
-OWN = "own training, "  # how what a plan says of its data begins where a user's file makes the training
-
-
-def own_file(data: str) -> str:
-    """The name of the user's file in what a plan says of a workload's data; empty where none makes the training."""
-    return data.removeprefix(OWN).rpartition(" ")[0] if data.startswith(OWN) else ""  # a digest ends it
 
 
 WIDE = 110  # columns of a report that goes into a file or a pipe
@@ -316,7 +308,7 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
 
 def _hold_to_script(run: Run, folder: Path, workload: str, script: Path) -> None:
     """Raises Mistake where a run is of another training than a script's; a job that no file defines may be any's."""
-    file = own_file(run.plan.data.get(workload, ""))
+    file, _ = file_and_digest(run.plan.data.get(workload, ""))
     if file != script.name and not file.endswith(PICKLED):
         raise Mistake(
             f"The newest run, {folder}, is of {file or workload} and not of {script.name}; name the run whose advice "

@@ -77,6 +77,20 @@ def parse_address(text: str) -> Address:
     return Address(Path(found["path"]), tuple(filter(None, names)), found["version"] or "")
 
 
+_TRAINING = "own training, "
+
+
+def training_of(file: str, digest: str) -> str:
+    """What is said of the data of a training that a user's file makes."""
+    return f"{_TRAINING}{file} {digest}"
+
+
+def file_and_digest(told: str) -> tuple[str, str]:
+    """What `training_of` was told; both are empty where no file makes the training."""
+    file, _, digest = told.removeprefix(_TRAINING).rpartition(" ") if told.startswith(_TRAINING) else ("", "", "")
+    return file, digest
+
+
 def files_of(path: Path) -> list[Path]:
     """A user's file, the Python files below its folder and in its repository, and what it was seen to need."""
     found = [path]

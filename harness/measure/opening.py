@@ -324,8 +324,9 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
     told, dear_s = (before, inf) if before is not None else _kept(session, step_s, seconds, epoch)
     if told in EPOCH_READ:
         _seconds_from(session, 0, epoch)
-        if before is None and sorted(_seconds_from(session, 0, min(2 * PROBED, epoch)))[-2:][0] > dear_s:
-            told = IN_PART
+        if before is None:
+            *_, second, _ = (0.0, *sorted(_seconds_from(session, 0, min(2 * PROBED, epoch))))  # a stall is no two
+            told = IN_PART if second > dear_s else told
     feed.order.go_to(taken)
     feed.taken = taken
     return {"data_cache": told} if told else {}

@@ -29,6 +29,7 @@ from harness.core.own_file import (
     Reached,
     content,
     digest_told,
+    file_and_digest,
     files_of,
     is_being_read,
     looked_at_since,
@@ -36,6 +37,7 @@ from harness.core.own_file import (
     parse_address,
     read_file,
     tell_arms,
+    training_of,
     unpacked,
     variables_of,
 )
@@ -190,7 +192,7 @@ class Job:
             if self.score else None,
             original=facts.original, least_samples=facts.least_samples, fixed=facts.fixed,
             operations=dict.fromkeys(SIZES, facts.operations) if facts.operations else {},
-            source=f"own training, {address.path.name} {digest}", seen=tuple(described_facts(facts).splitlines()),
+            source=training_of(address.path.name, digest), seen=tuple(described_facts(facts).splitlines()),
             optimizations=(
                 *(_optimization(one, name) for one in self.options),
                 *(_variant(one, name, f"The job {one} in place of this one") for one in named),
@@ -362,7 +364,7 @@ def facts_of(workload: Workload) -> Facts:
 
 def digest_of(workload: Workload) -> str:
     """The digest of the job of which this workload was made."""
-    return workload.source.rpartition(" ")[2]
+    return file_and_digest(workload.source)[1]
 
 
 def own_folder() -> Path:

@@ -392,7 +392,7 @@ def _crowding(found: Bottleneck) -> str:
     if found.input_wait is None or found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
         return ""
     waiting = roughly(1 / (1 - found.input_wait))
-    return f" (without waiting alone {waiting}; the rest is what loading takes from the step)"
+    return f" ({waiting} if steps only waited no more; the rest is what loading takes from them)"
 
 
 def _room(times: float, ideal: str) -> str:

@@ -192,6 +192,11 @@ def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.M
     assert unread(workloads["speaker"]) is None, "nothing is measured here"
 
 
-def test_the_kind_of_file_system_is_told_by_the_nearest_mount() -> None:
-    assert file_system(Path("/proc/self")) == "proc"
-    assert file_system(Path("/sys/kernel")) == "sysfs"
+def test_the_kind_of_file_system_is_told_by_the_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = [("/", "overlay"), (str(tmp_path / "data"), "nfs4"), (str(tmp_path / "data2"), "tmpfs")]
+    told = [SimpleNamespace(mountpoint=place, fstype=kind) for place, kind in mounts]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: told)
+    found = [file_system(tmp_path / name) for name in ("data/images", "data2", "other")]
+    assert found == ["nfs4", "tmpfs", "overlay"]
+    told.clear()
+    assert file_system(tmp_path) == "an unknown file system"
