@@ -148,6 +148,14 @@ def test_where_nothing_is_read_back_the_gpu_is_not_judged_by_the_host() -> None:
     assert (waiting.step_bound, waiting.held_back_by) == (host.step_bound, "loader")
 
 
+@pytest.fixture
+def nothing_compiled() -> None:
+    """A process whose steps are looked at, whatever other tests have compiled in it."""
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo.utils"].counters.clear()
+
+
+@pytest.mark.usefixtures("nothing_compiled")
 def test_a_loop_on_the_host_beside_an_idle_gpu_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     watched = sm.watch([torch.zeros(2)] * 20, to=io.StringIO())
@@ -175,9 +183,8 @@ def trained(autocast: bool, *, reads: bool, fused: bool, layout: torch.memory_fo
     return watched.last
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 def test_settings_are_seen_where_they_take_effect() -> None:
-    if "torch._dynamo" in sys.modules:  # other tests of this process may have compiled
-        sys.modules["torch._dynamo.utils"].counters.clear()
     on = trained(autocast=True, reads=True, fused=True, layout=torch.channels_last).effects
     assert on.dtypes == {"bfloat16"}
     assert (on.read_backs, on.kernels, on.formats) == (2, {"fused"}, {"channels_last"})
