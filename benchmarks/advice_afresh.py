@@ -17,13 +17,11 @@ from time import perf_counter
 from typing import Any
 
 from harness.analyze.attribution import Gain, gain
-from harness.analyze.evidence import gather
 from harness.catalogue import read_catalogue
 from harness.cli.reading import advised_by
 from harness.measure.surroundings import read_environment
 from harness.report.words import duration, interval
 from harness.results import matrix_of, newest, read_kept
-from harness.store import read_records, read_run
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = Path(__file__).with_name("advice_afresh.jsonl")
@@ -45,10 +43,7 @@ def measured(name: str, budget: str) -> dict[str, Any]:
             "seconds": round(tuned_s, 1),
             "ratios": len(rows),
         }
-        advice, _ = advised_by(
-            read_kept(folder), tuple(gather(read_run(folder).plan, read_records(folder))), read_run(folder),
-            read_catalogue(file),
-        )  # fmt: skip
+        advice, _ = advised_by(folder, read_catalogue(file))
         foremost = next((one.foremost for one in advice.workloads if one.foremost), None)
         if foremost is None:
             return found

@@ -6,7 +6,7 @@ ratios in the lines of `speedmatrix` below them, against the reference that is n
 
 import re
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ CONFIGS = "test_cells.py"
 EMPTY_GATE = (
     "The gate found no benchmark of this session in the file it compares with; record one with --benchmark-autosave "
     "and the same workload, size, device and --speedmatrix-relative."
+)
+LOST = (
+    "Without a ratio now: {}; give the --speedmatrix-budget with which they were saved, or record anew with "
+    "--benchmark-autosave."
 )
 
 
@@ -85,21 +89,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     if session.compare_fail and before.isdisjoint(one.fullname for one in session.benchmarks):
         raise pytest.UsageError(EMPTY_GATE)
     gate = _gate(session, allowed_growth(terminalreporter.config))
-
-    def lost() -> list[str]:
-        skipped = {_cell(report.nodeid) for report in terminalreporter.stats.get("skipped", [])}
-        return [name for name in sorted(before) if _cell(name) in skipped]
-
+    tests: Any = terminalreporter.config.pluginmanager.get_plugin("session")
+    now = {one.group for one in session.benchmarks}
+    lost = _lost(tests, {name for name, told in _saved(session).items() if "cell" in told and name not in now})
     try:
         shown = yield
         regressed = [name for name, one in gate.items() if one.regressed]
         told = [f"Slower over their reference than allowed: {', '.join(regressed)}."] * bool(regressed)
-        told += [f"Without a ratio now: {', '.join(lost())}."] * bool(gate and lost())
+        told += [LOST.format(", ".join(lost))] * bool(gate and lost)
         if told:
             raise PerformanceRegression(" ".join(told))
         return shown
     finally:
-        lines = [*_told(session.benchmarks), *(f"No samples any more: {name}" for name in lost())]
+        lines = [*_told(session.benchmarks), *(f"No samples any more: {name}" for name in lost)]
         if lines:
             terminalreporter.section("speedmatrix: against the declared reference, intervals of 95 %", "-")
         for line in (
@@ -109,17 +111,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
             terminalreporter.write_line(line)
 
 
-def _cell(name: str) -> str:
-    """A benchmark's name without what its times are told in: seconds, or steps of a reference (`…/baseline]`)."""
-    return re.sub(r"(\[[^]/]*)/[^]]*\]$", r"\1]", name)
+def _saved(session: Any) -> dict[str, dict[str, Any]]:
+    """What was saved of each group, which both arms have, whether they are shown in seconds or not."""
+    return {one["group"]: one["extra_info"] for saved in session.compared_mapping.values() for one in saved.values()}
+
+
+def _lost(session: pytest.Session, absent: Collection[str]) -> list[str]:
+    """Those of the saved groups without a ratio now that were asked for: of a workload that is shown, and not left out.
+
+    What has no result is listed without size and batch, and what the budget does not suffice for is not listed at all.
+    """
+    if not absent or not (selected := _selected(session)):
+        return []
+    left_out = {f"{one.name} on {one.device}" for one in listing(session.config) if one not in selected}
+    places = {(one.workload, one.device) for one in selected}
+
+    def is_lost(group: str) -> bool:
+        place = group.partition("@")[0], group.rpartition(" on ")[2]
+        return place in places and left_out.isdisjoint({group, re.sub("@[^:]*", "", group, count=1)})
+
+    return sorted(filter(is_lost, absent))
 
 
 def _gate(session: Any, share: float | None) -> dict[str, Judged]:
     """What the gate says of each configuration that was measured before too; raises UsageError where that is none."""
     if share is None:
         return {}
-    # By group, which both arms have, whether they are shown in seconds or not.
-    before = {one["group"]: one["extra_info"] for saved in session.compared_mapping.values() for one in saved.values()}
+    before = _saved(session)
     now = {one.group: one.extra_info for one in session.benchmarks if "cell" in one.extra_info and one.group in before}
     if not now:
         raise pytest.UsageError(EMPTY_GATE)

@@ -41,7 +41,7 @@ from harness.report.document import to_terminal
 from harness.report.matrix import COMPOSED
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
-from harness.run.arm import Hosts, Job, ProcessArm
+from harness.run.arm import Hosts, Job, ProcessArm, read_libraries
 from harness.run.data import answers, read_once
 from harness.run.execution import Campaign
 from harness.run.fork_server import end_servers
@@ -411,9 +411,9 @@ def measure_into(
     try:
         records, code = read_records(folder), ready.code(jobs=True)
         hold_to_data(folder, {f"{name} {size}": place.resolve() for (name, size), place in data.items()})
+        read_libraries(ready.environment.device)
         ends_s = inf if until.deadline_s is None else until.deadline_s + IN_FLIGHT_S
         services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel, ends_s)}
-
         hosts = Hosts(sentinel=sentinel, deadline_s=ends_s)
         closing.callback(hosts.end)
 

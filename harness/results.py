@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ import numpy as np
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Known, parse_limits
+from harness.analyze.grouping import together
 from harness.analyze.isolation import BothWays, both_ways
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.race import Race
@@ -23,7 +24,7 @@ from harness.core.codec import Malformed, decode
 from harness.core.mistake import Mistake
 from harness.core.plan import BOTH_WAYS, TUNED, Plan
 from harness.core.records import Record
-from harness.store import RUN, Run, is_finished, is_own, read_records, read_run
+from harness.store import MEASUREMENTS, RUN, Run, is_finished, is_own, read_records, read_run
 
 LIMITS = Path(__file__).parent / "limits.toml"
 
@@ -31,7 +32,38 @@ LIMITS = Path(__file__).parent / "limits.toml"
 def finished(results: Path) -> list[Path]:
     """The folders of all runs that have nothing left to measure, by machine and day."""
     folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if is_finished(folder)]
+    return without_copies([folder for folder in folders if is_finished(folder)])
+
+
+def without_copies(folders: Sequence[Path]) -> list[Path]:
+    """Each run once, and a word about its copies: the average of a run with itself would seem surer than it is."""
+    alike = together(((is_own(one), *_sizes(one)), one) for one in folders)
+    copies: set[Path] = set()
+    for several in (group for group in alike.values() if len(group) > 1):
+        kept: list[Path] = []
+        for folder in sorted(several, key=_is_elsewhere):
+            if original := next((one for one in kept if _is_copy(folder, one)), None):
+                copies.add(folder)
+                _tell_once(f"{folder} is a copy of {original} and left out; keep it in no folder of results.")
+            else:
+                kept.append(folder)
+    return [folder for folder in folders if folder not in copies]
+
+
+def _sizes(folder: Path) -> Iterator[int | None]:
+    paths = (folder / name for name in (RUN, MEASUREMENTS))
+    return (path.stat().st_size if path.exists() else None for path in paths)
+
+
+def _is_copy(one: Path, other: Path) -> bool:
+    """Whether two folders whose files have the same sizes hold the same run."""
+    names = (name for name in (RUN, MEASUREMENTS) if (one / name).exists())
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+def _is_elsewhere(folder: Path) -> bool:
+    """Whether a run lies below another name than its machine's."""
+    return read_run(folder).environment.machine != folder.resolve().parent.name
 
 
 def finished_and_measured(results: Path) -> list[Path]:

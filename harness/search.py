@@ -477,7 +477,7 @@ def _explored(search: Search, folders: list[Path]) -> tuple[Known | str, str]:
         if not comparisons or not search.budget.is_time_left(PROPOSALS):
             return so_far, "the time for proposals was spent"
         search.budget.tell(f"Then: {len(comparisons)} proposals; the first promises {100 * proposal.gain:+.1f} %")
-        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue, search.ready.environment.device)
+        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue, search.ready.environment)
         folders.append(staged(search, plan, PROPOSALS, since=read_run(folders[0]).began))
 
 
@@ -505,7 +505,7 @@ def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str)
             list(_comparisons(so_far, [*stacks])),
             fixed,
             search.ready.catalogue,
-            search.ready.environment.device,
+            search.ready.environment,
         )
         search.budget.tell(f"Last: {'; '.join(map(_named_stack, stacks))} afresh, in {REPLICATES} replicates")
         final = staged(search, afresh, 1.0, since=read_run(folders[0]).began)

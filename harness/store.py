@@ -29,6 +29,7 @@ ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
 IN_PROGRESS = "in_progress"
+PLACES = "data_places"  # the same file of a run that was ended with something left; git ignores it too
 KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Window, "lost": Lost, "spent": Spent}
 NAMES = {kind: name for name, kind in KINDS.items()}
 LONGEST_LINE = 1 << 20  # bytes; a record is a few hundred
@@ -129,6 +130,18 @@ def is_finished(folder: Path) -> bool:
 def finish(folder: Path) -> None:
     """Says that nothing is left to measure: the same command then begins another run."""
     (folder / IN_PROGRESS).unlink(missing_ok=True)
+
+
+def set_aside(folder: Path) -> None:
+    """Ends a run with what it has; where its data lie is kept for who may go on with it."""
+    (folder / IN_PROGRESS).replace(folder / PLACES)
+
+
+def reopen(folder: Path) -> None:
+    """Says that something of a run is left to measure, on the data that it was begun with."""
+    if is_finished(folder) and (folder / PLACES).exists():
+        (folder / PLACES).replace(folder / IN_PROGRESS)
+    (folder / IN_PROGRESS).touch()
 
 
 def hold_to_data(folder: Path, data: Mapping[str, Path]) -> None:

@@ -112,6 +112,11 @@ def test_the_first_call_installs_and_the_second_does_not(project: Path, tmp_path
     assert installations(project) == 1
 
 
+def test_arms_leave_bytecode_whatever_the_user_has_set(project: Path) -> None:
+    (project / "harness/__main__.py").write_text("import os\nprint(os.environ.get('PYTHONDONTWRITEBYTECODE'))\n")
+    assert call(project, "run", PYTHONDONTWRITEBYTECODE="1").stdout == "None\n"
+
+
 def test_installation_is_pinned_by_hashes_and_editable(project: Path) -> None:
     call(project)
     requirements, ours = (project / "uv.log").read_text().splitlines()

@@ -17,6 +17,7 @@ from harness.store import (
     LONGEST_LINE,
     MEASUREMENTS,
     ORIGIN,
+    PLACES,
     RUN,
     Journal,
     Run,
@@ -28,6 +29,8 @@ from harness.store import (
     is_finished,
     read_records,
     read_run,
+    reopen,
+    set_aside,
     unfinished,
     write_durably,
 )
@@ -314,6 +317,21 @@ def test_a_damaged_note_of_where_data_lie_is_told_and_left(tmp_path: Path, conte
     with pytest.raises(Mistake, match=r"in_progress is damaged; begin anew with --fresh"):
         hold_to_data(tmp_path, {"leak smoke": tmp_path})
     assert (tmp_path / IN_PROGRESS).read_bytes() == content
+
+
+def test_a_run_that_was_ended_with_something_left_goes_on_with_its_data(tmp_path: Path) -> None:
+    folder = create(tmp_path / "results", RUN_FACTS)
+    hold_to_data(folder, {"leak smoke": tmp_path / "disk"})
+    set_aside(folder)
+    assert is_finished(folder)
+    for _ in range(2):
+        reopen(folder)
+        with pytest.raises(Mistake, match="begun with the data of leak smoke"):
+            hold_to_data(folder, {"leak smoke": tmp_path / "memory"})
+    assert f"results/*/*/{PLACES}" in (Path(__file__).parents[1] / ".gitignore").read_text().splitlines()
+    finish(folder)
+    reopen(folder)  # of one that was finished nobody knows where its data lay
+    hold_to_data(folder, {"leak smoke": tmp_path / "memory"})
 
 
 def test_what_was_taken_in_is_nobody_s_own_measurement(tmp_path: Path) -> None:

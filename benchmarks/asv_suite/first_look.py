@@ -7,8 +7,8 @@
 A relative time is the time of a step with the optimization over the time of the same step without it, so less is better
 and 1 is no gain: asv knows only that larger is worse. These variables of the environment change what is measured:
 
-    SPEEDMATRIX_ASV_SIZE      smoke, quick or standard; else quick on a CPU and standard on a GPU. A size that is named
-                              is part of the environment's name, and has a series of its own
+    SPEEDMATRIX_ASV_SIZE      smoke, quick or standard; else quick. A size that is named is part of the environment's
+                              name, and has a series of its own
     SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, up to 110m); else 1.6 times what two replicates of
                               all its comparisons are likely to take; it ends with them
     SPEEDMATRIX_DATA          folder of the generated data; else the user's cache

@@ -5,8 +5,9 @@ python -m benchmarks.invented.h200
 Plan, schedule, budget and analysis are real; times are invented. A process imports for 6 s once for each replicate and
 each environment of variables; whatever is on the device first pays 2 s for its context, which no fork inherits: an
 isolated arm each time, a shared process once. Whole steps load their batch in one process, as the baseline of the size
-`standard` does; steps on batches that lie on the device already (`--probe compute`) take 3 to 140 ms. The design
-`stages` times an option on the loader or on such steps alone, where that is all that it changes.
+`standard` does, or in their loader workers, each its part of it; steps on batches that lie on the device already
+(`--probe compute`) take 3 to 140 ms. The design `stages` times an option on the loader or on such steps alone, where
+that is all that it changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -110,13 +111,15 @@ class InventedArm:
     observed: bool  # it was seen in full before
     reference: bool
     batches: str | None  # of whose loader, for arms of a process that keeps them
+    workers: int  # of the loader
     luck: float = 0.0
 
     begins_beside = False
 
     @property
     def _parts_s(self) -> tuple[float, float]:
-        return STEPS_S[self.config.size][self.config.workload]
+        on_device, loading_s = STEPS_S[self.config.size][self.config.workload]
+        return on_device, loading_s / max(1, self.workers)
 
     @property
     def step_s(self) -> float:
@@ -166,7 +169,8 @@ class InventedArm:
         spend("warm-up", max(floor_steps * self.step_s, protocol.floor_s) + 1.5 * protocol.settle_s)
         return {
             "build_s": START_S, "first_step_s": self.step_s, "warm_up_s": 1.0, "warm_up_steps": 2,
-            "step_s": self.step_s, "steady": True, "effective": UNEVEN.get(self.config.workload, {}), "inactive": (),
+            "step_s": self.step_s, "steady": True, "inactive": (),
+            "effective": {**UNEVEN.get(self.config.workload, {}), "workers": self.workers},
             "losses": (1.0, 0.9, 0.8) if judged else (), "seed_spread": 0.1 if self.reference and judged else None,
             "loader_rate": None, "compute_rate": None, "score": None,
             "cycle_steps": 1 if self.timing is Timing.COMPUTE else 400,
@@ -223,7 +227,8 @@ def starter(ready: Prepared, records: list[Record], machine: Machine, random: Ra
 
     def start(block: Block, replicate: int, position: int) -> InventedArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
-        variables = launch_environment(ready.recipe(config), {})
+        recipe = ready.recipe(config)
+        variables = launch_environment(recipe, {})
         return InventedArm(
             config=config,
             timing=block.timing,
@@ -236,6 +241,7 @@ def starter(ready: Prepared, records: list[Record], machine: Machine, random: Ra
             observed=replicate > 0 or (position == 0 and known_elsewhere(ready, records, block, replicate)),
             reference=position == 0,
             batches=job_of(ready, data, block, replicate, position).batches,
+            workers=recipe.workers,
         )
 
     return start

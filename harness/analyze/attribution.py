@@ -26,7 +26,7 @@ from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.verdict import MARGIN, Verdict, verdict
-from harness.core.configuration import Configuration, Option, parse_option
+from harness.core.configuration import Comparison, Configuration, Option, parse_option
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.records import Ready
 
@@ -137,16 +137,14 @@ def attributed(whole: StoredRow, others: Iterable[StoredRow]) -> Attribution:
     if whole.row.estimate is None:
         raise ValueError("only a stack with an estimate can be taken apart")
     first, last = first_and_last(whole, others)
-    added = _added(whole.row.comparison.treatment, whole.row.comparison.reference)
-    return attribute(map(str, added), gain(whole.row.estimate), first, last)
+    return attribute(map(str, _added(whole.row.comparison)), gain(whole.row.estimate), first, last)
 
 
 def first_and_last(whole: StoredRow, others: Iterable[StoredRow]) -> tuple[Mapping[str, Gain], Mapping[str, Gain]]:
     """What each option of a stack adds to nothing, and what it adds to all the others, where that was measured."""
-    treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
-    known = _gains(whole, others)
+    reference, known = whole.row.comparison.reference, _gains(whole, others)
     first, last = {}, {}
-    for option in _added(treatment, reference):
+    for option in _added(whole.row.comparison):
         alone = known.get((_with(reference, option), reference))
         if alone is not None:
             first[str(option)] = alone
@@ -186,8 +184,9 @@ def _last(option: Option, whole: StoredRow, known: _Pairs) -> Gain | None:
     return None
 
 
-def _added(treatment: Configuration, reference: Configuration) -> tuple[Option, ...]:
-    return tuple(option for option in treatment.options if option not in reference.options)
+def _added(comparison: Comparison) -> tuple[Option, ...]:
+    """The options that the treatment has beyond its reference."""
+    return tuple(option for option in comparison.treatment.options if option not in comparison.reference.options)
 
 
 def _with(config: Configuration, option: Option) -> Configuration:
@@ -211,7 +210,7 @@ def interactions(entries: Iterable[StoredRow]) -> tuple[tuple[str, str, Gain], .
     """
     entries, found = tuple(entries), []
     for entry in entries:
-        added = _added(entry.row.comparison.treatment, entry.row.comparison.reference)
+        added = _added(entry.row.comparison)
         beyond = beyond_product(entry, entries) if len(added) == 2 else None
         if beyond is not None:
             found.append((str(added[0]), str(added[1]), beyond))
@@ -220,8 +219,7 @@ def interactions(entries: Iterable[StoredRow]) -> tuple[tuple[str, str, Gain], .
 
 def beyond_product(whole: StoredRow, others: Iterable[StoredRow]) -> Gain | None:
     """A stack over the product of its options alone; None where it is no stack or lacks one of them."""
-    treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
-    added = _added(treatment, reference)
+    reference, added = whole.row.comparison.reference, _added(whole.row.comparison)
     if whole.row.estimate is None or len(added) < 2:
         return None
     known = _gains(whole, others)
@@ -298,8 +296,8 @@ def _effect(row: Row) -> Effect | None:
     estimate, comparison = row.estimate, row.comparison
     if estimate is None:
         return None
-    added = _added(comparison.treatment, comparison.reference)
-    taken = _added(comparison.reference, comparison.treatment)
+    added = _added(comparison)
+    taken = tuple(one for one in comparison.reference.options if one not in comparison.treatment.options)
     shown = row.on_steps or estimate
     turned, found, word = not added, Gain(log=math.log(shown.ratio), half_width=shown.half_width), shown.verdict
     if len(taken if turned else added) != 1:
@@ -352,7 +350,7 @@ def _of_stack(
     """Every option of a measured stack whose gap is clear, among those measured both alone and last."""
     first, last = first_and_last(whole, others)
     before, after = (arm.bottleneck if arm else None for arm in (whole.row.reference, whole.row.treatment))
-    for label in first.keys() & last.keys() if len(_beyond_reference(whole)) > 2 else ():  # two are a pair
+    for label in first.keys() & last.keys() if len(_added(whole.row.comparison)) > 2 else ():  # two are a pair
         alone, beside = first[label], last[label]
         gap, name = combined((1.0, beside), (-1.0, alone)), parse_option(label).name
         if _is_clear(gap) and name in known:
@@ -372,7 +370,7 @@ def _of_stack(
 def _of_pairs(entries: Sequence[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
     """Every measured stack of two whose parts were measured alone against the same reference, if the gap is clear."""
     for entry in entries:
-        added = _added(entry.row.comparison.treatment, entry.row.comparison.reference)
+        added = _added(entry.row.comparison)
         gap = beyond_product(entry, entries) if len(added) == 2 else None
         if gap is None or not _is_clear(gap) or entry.row.estimate is None:
             continue
@@ -405,12 +403,8 @@ def joint_effects(entries: Iterable[StoredRow], known: Mapping[str, Optimization
 
 def largest(entries: Iterable[StoredRow]) -> StoredRow | None:
     """The stack with most options beyond its reference, of two at least; None where all are single options."""
-    stacks = (one for one in entries if len(_beyond_reference(one)) > 1)
-    return max(stacks, key=lambda one: len(_beyond_reference(one)), default=None)
-
-
-def _beyond_reference(entry: StoredRow) -> set[Option]:
-    return {*entry.row.comparison.treatment.options} - {*entry.row.comparison.reference.options}
+    stacks = (one for one in entries if len(_added(one.row.comparison)) > 1)
+    return max(stacks, key=lambda one: len(_added(one.row.comparison)), default=None)
 
 
 def _margin(entry: StoredRow) -> float:
@@ -458,9 +452,10 @@ def start_up_s(ready: Ready) -> float:
 
 
 def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven | None:
-    """Of one arm against another whose step takes `step_s`; None where no replicate has both."""
+    """Of one arm against another whose step takes `step_s`; None where no replicate has both in fresh processes."""
     # The first start of each replicate: one that was interrupted is not started from nothing again.
-    first, other = ({one.arm.replicate: one for one in reversed(side.readies)} for side in (ours, theirs))
+    fresh = ([one for one in reversed(side.readies) if not one.arm.shared] for side in (ours, theirs))
+    first, other = ({one.arm.replicate: one for one in readies} for readies in fresh)
     extra = [start_up_s(first[replicate]) - start_up_s(other[replicate]) for replicate in first.keys() & other.keys()]
     if not extra:
         return None

@@ -13,6 +13,7 @@ from harness.analyze.estimate import (
     FIXED,
     Estimate,
     average,
+    half_width_of,
     looked_up,
     narrowest,
     replicates_for,
@@ -257,8 +258,12 @@ def _peak_bytes(name: str, side: Side) -> Values:
 
 
 def _start_s(side: Side) -> Values:
-    """Of the first attempt of each replicate, since later ones find caches warm; readies come in the order of lives."""
-    return {one.arm.replicate: one.build_s + one.first_step_s for one in reversed(side.readies)}
+    """Of the first attempt of each replicate, since later ones find caches warm; readies come in the order of lives.
+
+    Nor does an arm tell it that began in a process which others had warmed.
+    """
+    fresh = (one for one in reversed(side.readies) if not one.arm.shared)
+    return {one.arm.replicate: one.build_s + one.first_step_s for one in fresh}
 
 
 def _shares(side: Side) -> Values:
@@ -276,12 +281,11 @@ _COSTS: Mapping[Metric, Callable[[Side], Values]] = {
 def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     """Student's t over replicates, no narrower than a spread allows: two replicates may agree by luck."""
     array = np.array(list(values.values()))
-    centre, count, df = float(array.mean()), len(array), len(array) - 1
-    own = float(stats.t.ppf(FIXED, df) * array.std(ddof=1))
+    centre, count = float(array.mean()), len(array)
     least = float(stats.t.ppf(FIXED, LEAST_FREEDOM)) * (spread or LEAST_SPREAD * abs(centre))
-    half_width = max(own, least) / math.sqrt(count)
+    half_width = half_width_of(float(array.std(ddof=1)), count, least)
     low, high = centre - half_width, centre + half_width
-    return MeasuredValue(value=centre, low=low, high=high, replicates=count, df=df, least=least)
+    return MeasuredValue(value=centre, low=low, high=high, replicates=count, df=count - 1, least=least)
 
 
 AS_CLAIMED = "standard"  # the size at which a device's step is as long as the claim's
@@ -298,7 +302,7 @@ class Look:
 
 
 def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
-    """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs."""
+    """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs and passes."""
     if trial is None or not isinstance(resolution, Tried) or claim.metric is Metric.QUALITY:
         return resolution
     name = trial.evidence.comparison.reference.size
@@ -307,6 +311,11 @@ def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload
         found.append(
             f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, "
             "where workers start, weighs more"
+        )
+    items, original = size.evaluation_items, workload.original_evaluation_items
+    if resolution.timing is Timing.EVALUATION and original and items <= 0.9 * original:
+        found.append(
+            f"a pass had {items} items in place of {original:,}, so that its start, where workers begin, weighs more"
         )
     reference = trial.evidence.comparison.reference
     if size.batch != reference.batch == trial.evidence.comparison.treatment.batch:

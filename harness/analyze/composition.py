@@ -21,9 +21,10 @@ from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
 from harness.analyze.pairing import evidence_against
 from harness.analyze.profile import Phases, phases
-from harness.analyze.soundness import Absence, superseded, unsound
+from harness.analyze.soundness import Absence, comes_back, superseded, unsound
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
 from harness.core.configuration import Configuration
+from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import STAGES, Plan
 from harness.core.protocol import FEWEST_REPLICATES
@@ -31,9 +32,6 @@ from harness.core.records import Place, Precision, Record, Window
 
 NORMAL = 1.96  # half-widths of 95 % in standard deviations
 MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself errs
-# Standard deviations of the share of a part's log ratio that arrives: of what all options of a part have in common, and
-# of each by itself. Before anything was seen they add up to 0.15.
-IN_COMMON = EACH = 0.15 / math.sqrt(2)
 LEAST_LOG = 0.02  # of a composed ratio that can show what arrives
 SHARES_DISTURBED = "the machine was too disturbed while the reference's steps were timed, of which it is composed"
 
@@ -48,11 +46,30 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """How much of a part's log ratio arrives on whole steps: a mean, a standard deviation, and by how many options."""
+    """The share of a part's log ratio that arrives on whole steps, as far as it is known.
+
+    Its mean, and two standard deviations: of what the options of a part have in common, and of each by itself.
+    """
 
     share: float = 1.0
-    deviation: float = math.hypot(IN_COMMON, EACH)
-    seen: int = 0
+    in_common: float = 0.15 / math.sqrt(2)
+    each: float = 0.15 / math.sqrt(2)
+    seen: int = 0  # by how many options
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation for an option that was not timed on steps."""
+        return math.hypot(self.in_common, self.each)
+
+
+def before_any(timing: Timing, environment: Environment) -> Arrival:
+    """What is known of arrivals before a run shows any; the figures are those of docs/decisions/composed-ratios.md.
+
+    A CPU's steps share caches and memory with the loader. An emulated device's steps compute nothing that could.
+    """
+    if timing is Timing.LOADER and environment.emulated:
+        return Arrival(in_common=0.03, each=0.03)
+    return Arrival(share=0.9) if timing is Timing.LOADER and not environment.accelerated else Arrival()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +104,13 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
     windows = together(
         ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
         for one in {id(found.reference): found for found in known}.values()
-        if id(one.reference) not in former and next(unsound(one.reference), None) is None
+        if id(one.reference) not in former and next(unsound(one.reference), comes_back(one.reference)) is None
         for window in one.reference.windows
         if window.timing is Timing.STEP
     )
-    seen = together((config, (phases(found), _is_calm(found))) for (config, _, _), found in windows.items())
+    seen = together(
+        (config, (phases(_undisturbed(found)), _is_calm(found))) for (config, _, _), found in windows.items()
+    )
     return {config: _shares(found) for config, found in seen.items() if len(found) >= FEWEST_REPLICATES}
 
 
@@ -103,6 +122,11 @@ def _shares(found: Sequence[tuple[Phases, bool]]) -> Shares:
     return Shares(of=of, disturbed=disturbed)
 
 
+def _undisturbed(windows: Sequence[Window]) -> Sequence[Window]:
+    """Those that a ratio of steps is taken from; all, where none is left."""
+    return [one for one in windows if evidence_against(one) is None] or windows
+
+
 def _is_calm(windows: Sequence[Window]) -> bool:
     """Whether the machine let a replicate be, by what disturbs a ratio of steps."""
     kept = [one for one in windows if evidence_against(one) is None]
@@ -110,21 +134,23 @@ def _is_calm(windows: Sequence[Window]) -> bool:
     return 2 * len(kept) >= len(windows) and (not others or fmean(others) <= CONTENDED)
 
 
-def arrival(pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float]) -> Arrival:
+def arrival(
+    pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float], before: Arrival = Arrival()
+) -> Arrival:
     """What arrives of a part, from options whose ratio of steps and of the part are both known; a Bayesian update.
 
     That of one option says of another only what they have in common.
     """
-    weight, total, seen = IN_COMMON**-2, IN_COMMON**-2, 0
+    weight, total, seen = before.in_common**-2, before.share * before.in_common**-2, 0
     for whole, part in pairs:
-        plain = composed(part, shares, Arrival(deviation=0.0))
+        plain = composed(part, shares, Arrival(in_common=0.0, each=0.0))
         log = math.log(plain.ratio)
         if abs(log) >= LEAST_LOG:
-            error = math.hypot(math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log), EACH)
+            error = math.hypot(math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log), before.each)
             weight += error**-2
             total += error**-2 * math.log(whole.ratio) / log
             seen += 1
-    return Arrival(share=total / weight, deviation=math.hypot(weight**-0.5, EACH), seen=seen)
+    return replace(before, share=total / weight, in_common=weight**-0.5, seen=seen)
 
 
 def composed(
@@ -176,7 +202,7 @@ Part = tuple[Configuration, Timing]  # a reference, and what of its steps is tim
 Known = Mapping[Part, tuple[Sequence[float], Arrival, bool]]  # the last: whether the shares are disturbed
 
 
-def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]]) -> Known:
+def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]], environment: Environment) -> Known:
     """The shares of every part of every reference, and what arrives of its gains, as far as this run shows it."""
     shares = shares_of(evidence for evidence, _ in found)
     measured = {
@@ -191,7 +217,11 @@ def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]]) -> Known:
         if whole is not None and calm and timing in {Timing.LOADER, Timing.COMPUTE}:
             pairs.setdefault((config, timing), []).append((whole, part))
     return {
-        (config, timing): (known, arrival(pairs.get((config, timing), ()), known), parts.disturbed)
+        (config, timing): (
+            known,
+            arrival(pairs.get((config, timing), ()), known, before_any(timing, environment)),
+            parts.disturbed,
+        )
         for config, parts in shares.items()
         for timing, known in parts.of.items()
     }

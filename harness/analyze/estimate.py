@@ -529,7 +529,8 @@ def contrast(here: Estimate, there: Estimate, among: int = 1) -> Contrast:
     `among` so many, all intervals hold together in 95 % of cases (Bonferroni).
     Logs subtract and their squared standard errors add. The degrees of freedom are Satterthwaite's (1946, Biometrics
     Bulletin 2, 110-114), as Welch uses them for two means of unequal spread (1947, Biometrika 34, 28-35). No difference
-    is known better than the side of it that is known worst (docs/decisions/comparing-machines.md).
+    is known better than the side of it that is known worst (docs/decisions/comparing-machines.md). It is undecided
+    where a machine was disturbed, or a device's table decides a side.
     """
     (ours, our_df), (theirs, their_df) = here.standard_error, there.standard_error
     least = max(here.half_width, there.half_width)
@@ -541,9 +542,9 @@ def contrast(here: Estimate, there: Estimate, among: int = 1) -> Contrast:
         point = 1 - (1 - max(here.point, there.point)) / among
         half_width = max(least, float(stats.t.ppf(point, df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
-    disturbed = here.disturbed or there.disturbed
+    is_open = any(one.disturbed or one.looked_up for one in (here, there))
     margin = max(here.thresholds.margin, there.thresholds.margin)
-    word = Difference.UNDECIDED if disturbed else difference(low, high, margin)
+    word = Difference.UNDECIDED if is_open else difference(low, high, margin)
     return Contrast(ratio=math.exp(centre), low=low, high=high, df=df, difference=word)
 
 
@@ -591,6 +592,14 @@ def replicates_to_decide(estimate: Estimate) -> int | None:
 def narrowest(thresholds: Thresholds) -> float:
     """The half-width of one replicate below which none is believed; that of more is narrower by their root."""
     return float(stats.t.ppf(FIXED, thresholds.least_freedom)) * thresholds.least_spread
+
+
+def half_width_of(deviation: float, count: int, least: float = 0.0) -> float:
+    """Of a mean's 95 % interval by Student's t, from the standard deviation of so many values.
+
+    `least` is the half-width of one value below which none is believed.
+    """
+    return max(float(stats.t.ppf(FIXED, count - 1)) * deviation, least) / math.sqrt(count)
 
 
 def replicates_for(

@@ -10,7 +10,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Plan
 from harness.core.recipe import Value
-from harness.core.records import EPOCH_READ, STILL_FILLING, Lost, Ready, Record, Window, is_shared, of_one_kind
+from harness.core.records import EPOCH_READ, STILL_FILLING, Arm, Lost, Ready, Record, Window, is_shared, of_one_kind
 
 # What the options in which two configurations differ promise together.
 
@@ -76,7 +76,7 @@ class Evidence:
     def windows(self) -> tuple[Window, ...]:
         """The windows of both sides, without replicates whose caches differed."""
         both, unlike = self.reference.windows + self.treatment.windows, self.half_cached
-        return tuple(one for one in both if (one.arm.replicate, one.arm.attempt) not in unlike)
+        return tuple(one for one in both if _attempt(one.arm) not in unlike)
 
     @property
     def half_cached(self) -> frozenset[tuple[int, int]]:
@@ -106,10 +106,19 @@ class Evidence:
         return worst(found)
 
 
+def _attempt(arm: Arm) -> tuple[int, int]:
+    """The replicate, with the attempt in which arms were alive together, or with which they began to be in turn."""
+    return arm.replicate, arm.attempt if arm.turn is None else arm.turn
+
+
 def _caches(side: Side) -> dict[tuple[int, int], Value]:
-    """What became of its data set's cache, by replicate and attempt; empty where it has none."""
-    told = (one for one in side.readies if one.epoch_steps)
-    return {(one.arm.replicate, one.arm.attempt): one.effective.get("data_cache", "") for one in told}
+    """What became of its data set's cache, by replicate and attempt; empty where it has none.
+
+    Where none was found although another replicate shows one, it was overlooked, and nothing has filled it.
+    """
+    told = {_attempt(one.arm): one.effective.get("data_cache", "") for one in side.readies if one.epoch_steps}
+    otherwise = STILL_FILLING if any(told.values()) else ""
+    return {name: one or otherwise for name, one in told.items()}
 
 
 def _same_order(one: Ready, other: Ready) -> bool:

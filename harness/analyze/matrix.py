@@ -301,12 +301,17 @@ def build_matrix(
     if environment.emulated:
         rates = [looked_up(one.comparison, rate) for one, rate in zip(gathered, rates, strict=True)]
     savings = energies(gathered, plan.protocol, thresholds)
-    made = list(zip(gathered, rates, savings, strict=True))
-    known = known_parts(list(zip(gathered, rates, strict=True))) if plan.design == STAGES else {}
+    protocols = [
+        replace(plan.protocol, replicates=block.replicates_in(plan.protocol))
+        for block in plan.blocks
+        for _ in block.comparisons
+    ]
+    made = list(zip(gathered, rates, savings, protocols, strict=True))
+    known = known_parts(list(zip(gathered, rates, strict=True)), environment) if plan.design == STAGES else {}
 
     def tables(found: Iterable[_Found]) -> tuple[Table, ...]:
         by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in found)
-        made = (_table(names, one, plan.protocol, known) for one in by_table.values())
+        made = (_table(names, one, known) for one in by_table.values())
         return tuple(replace(one, emulated=environment.emulation) for one in made)
 
     return Matrix(
@@ -337,19 +342,20 @@ def spent_by(records: Iterable[Record]) -> dict[str, float]:
     return found | ({"kernels_s": sum(device_s)} if device_s else {})
 
 
-_Found = tuple[Evidence, Estimate | Absence, Estimate | None]  # the last of energy
+_Found = tuple[Evidence, Estimate | Absence, Estimate | None, Protocol]  # the last but one of energy
 
 
 def _table(
     names: Mapping[Configuration, str],
     entries: Sequence[_Found],
-    protocol: Protocol,
     known: Known,
 ) -> Table:
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
     part = known.get((comparison.reference, comparison.timing))
-    rows = [replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy in entries]
+    rows = [
+        replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy, protocol in entries
+    ]
     if part:
         shares, arrives, disturbed = part
         rows = [
@@ -367,7 +373,7 @@ def _table(
         name=name,
         timing=comparison.timing,
         rows=tuple(sorted(rows, key=lambda row: row.estimate.ratio if row.estimate else 0.0, reverse=True)),
-        profile=profile(merged(evidence.reference for evidence, _, _ in entries)),
+        profile=profile(merged(evidence.reference for evidence, *_ in entries)),
     )
 
 

@@ -458,11 +458,6 @@ def undisturbed(windows: Sequence[Window], position: int) -> list[Window]:
     return kept if 2 * _given(kept, position, windows) >= _given(windows, position, windows) else list(windows)
 
 
-def log_ratio(window_pair: WindowPair, spent: Spent = seconds) -> float:
-    """Log of the reference's seconds for a sample, at the treatment's moment, over the treatment's."""
-    return math.log(_expected(window_pair, spent) / spent(window_pair.treatment))
-
-
 def _given(windows: Sequence[Window], position: int, among: Sequence[Window]) -> int:
     """How many ratios windows give: pairs, or as many as the arm that has fewer where each was alive alone."""
     turns = in_turn(windows, position, among)

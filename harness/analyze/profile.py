@@ -41,6 +41,7 @@ class Bottleneck:
     bound: float  # the step rate could rise by this factor if the stage cost nothing
     short_probe: bool = False  # the share of waiting says otherwise than the bounds, which were then probed too shortly
     input_wait: float | None = None  # share of the time in which steps wait for a batch; None where nobody told it
+    loads_beside: bool = False  # loader workers load while steps compute
 
     @property
     def stages(self) -> tuple[Literal["input", "compute"], ...]:
@@ -68,7 +69,14 @@ def beside(compute: float, shares: Phases) -> Phases:
     return Phases(input_wait=input_wait, copy=0.0, compute=1 - input_wait, overlapped=True)
 
 
-def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait: float | None = None) -> Bottleneck:
+def bottleneck(
+    rate: float,
+    loader_rate: float,
+    compute_rate: float,
+    input_wait: float | None = None,
+    *,
+    loads_beside: bool = False,
+) -> Bottleneck:
     """The stage that holds a rate back.
 
     Without that stage the rate is the other bound, whether the stages overlap (the rate is the lower bound) or take
@@ -90,6 +98,7 @@ def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait:
         bound=max(1.0, other / rate),
         short_probe=waits or works,
         input_wait=input_wait,
+        loads_beside=loads_beside,
     )
 
 
@@ -183,7 +192,7 @@ def profile(side: Side) -> Profile | None:
         host_queueing=_told("queue_s", "wall_s", windows),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
-        bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
+        bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait, loads_beside=workers_of(side) > 0)
         if loader_rate and compute_rate
         else None,
         host_bytes=None if emulated else _largest(window.host_bytes for window in windows),
@@ -205,11 +214,12 @@ def profile(side: Side) -> Profile | None:
 def _is_of_few_shapes(side: Side) -> bool:
     """Whether the few batches of the probed step stand for no others: an emulated step takes as long whatever they are.
 
-    Without loader workers a step's own windows tell its rate.
+    Without loader workers a host that computes itself was not probed: its windows tell the step's rate.
     """
     emulated = any("emulated_step_ms" in one.effective for one in side.readies)
     varying = any(one.effective.get("varying_shapes") is True for one in side.readies)
-    return varying and workers_of(side) > 0 and not emulated
+    probed = workers_of(side) > 0 or side.windows[0].device_s is not None
+    return varying and probed and not emulated
 
 
 FEWEST_FOR_P99 = 100

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from statistics import fmean, stdev
 
-from scipy import stats
-
+from harness.analyze.estimate import half_width_of
 from harness.core.environment import Environment
 from harness.core.workload import Goal, Trained
 
 FEWEST = 3  # seeds, for an interval that says anything
-CONFIDENCE = 0.975  # of Student's t on either side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,4 +141,4 @@ def _seconds_of_steps(trained: Trained) -> tuple[float, float]:
 
 def _half(logs: Sequence[float]) -> float:
     """Student's t of independent seeds; both trainings of one begin with the same weights and see the same samples."""
-    return float(stats.t.ppf(CONFIDENCE, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
+    return half_width_of(stdev(logs), len(logs))

@@ -13,7 +13,7 @@ from statistics import fmean, variance
 from scipy import stats
 
 from harness.analyze.evidence import Evidence, Side
-from harness.analyze.grouping import ratios_of_sums
+from harness.analyze.grouping import ratios_of_sums, together
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.configuration import changes_batch
@@ -33,6 +33,10 @@ HALF_CACHED = (
     "both arms' data sets keep what they read; one of them had read all before its windows, and the other had no time "
     "to: measure it with a protocol that waits longer"
 )
+COMES_BACK = (
+    "the reference's data set {keeps}, and its windows come back to that sooner than a training does: measure it over "
+    "a reference without that cache{instead}"
+)
 AHEAD = 2  # times what steps waited for a batch: what it takes where none is ready, if something loads ahead
 
 
@@ -47,6 +51,8 @@ OTHER_TERMS = "its loss had cheaper terms than the real system's, and checkpoint
 LOOKED_FOR_A_GPU = "each weight's update asked a driver for a GPU, which took 0.1 ms more than without the harness"
 DECODED_TWICE = "the object store's time held the decoding too, 4 ms an image, that the arm does itself"
 READ_BY_ALL = "each evaluation worker read every volume and threw away the patches of the others"
+COMPILED_ANEW = "its loader workers may have compiled what they imported at each start, as they do without bytecode"
+SCORED_TWICE = "its evaluations between epochs scored all clips twice, as only the last one of a training does"
 
 
 def _mended(side: Side) -> Iterator[str]:
@@ -62,6 +68,7 @@ def _mended(side: Side) -> Iterator[str]:
         yield COLLECTED_ALWAYS
 
 
+IMPORTING = {"spawn", "forkserver"}  # start methods by which a worker imports what it runs
 ELSEWHERE = {"local_copy", "ram_cache", "mounted_storage"}  # options with which imagenet's arms do not read its store
 
 
@@ -78,6 +85,8 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     seen = [ready.effective for side in sides for ready in side.readies]
     if timing is Timing.EVALUATION:
         yield from _former_evaluations(evidence)
+    if timing is Timing.EPOCH:
+        yield from _former_epochs(evidence)
 
     def lacks(name: str, among: Sequence[Mapping[str, Value]]) -> bool:
         return bool(among) and not any(name in one for one in among)
@@ -96,6 +105,18 @@ def superseded(evidence: Evidence) -> Iterator[str]:
         yield f"{DECODED_TWICE}: measure it again with this version"
 
 
+def _former_epochs(evidence: Evidence) -> Iterator[str]:
+    """The same of whole epochs."""
+    sides = evidence.treatment, evidence.reference
+    if evidence.comparison.treatment.workload == "spoof" and any(map(_scored_twice, sides)):
+        yield f"{SCORED_TWICE}: measure it again with this version"
+    importing = [
+        one.effective for side in sides for one in side.readies if one.effective.get("start_method") in IMPORTING
+    ]
+    if importing and not any("bytecode" in one for one in importing):
+        yield f"{COMPILED_ANEW}: measure it again with this version"
+
+
 def _former_evaluations(evidence: Evidence) -> Iterator[str]:
     """The same of whole passes over an evaluation set."""
     for side in (evidence.treatment, evidence.reference):
@@ -106,6 +127,13 @@ def _former_evaluations(evidence: Evidence) -> Iterator[str]:
         fed = [one for one in seen if _number(one, "evaluation_workers") > 1]
         if side.config.workload == "patches3d" and fed and not any("evaluation_parts" in one for one in fed):
             yield f"{READ_BY_ALL}: measure it again with this version"
+
+
+def _scored_twice(side: Side) -> bool:
+    """Whether an arm of spoof evaluates between epochs and does not tell how often it scores there."""
+    names = {one.name for one in side.config.options}
+    evaluates = "evaluation_interval" in names and "single_pass_scoring" not in names and bool(side.readies)
+    return evaluates and not any("scored_times" in one.effective for one in side.readies)
 
 
 def _number(effective: Mapping[str, Value], name: str) -> int:
@@ -158,10 +186,17 @@ def remarks(evidence: Evidence) -> Iterator[str]:
         yield words
     steps = next((one.cycle_steps for one in evidence.reference.readies if one.cycle_steps), None)
     for side, whose in ((evidence.treatment, "its"), (evidence.reference, "the reference's")):
-        if any(one.effective.get("data_cache") == STILL_FILLING for one in side.readies):
+        told = {one.effective.get("data_cache") for one in side.readies}
+        if STILL_FILLING in told:
             yield f"{whose} data set caches what it reads, and the cache was still filling: later epochs may be faster"
+        if IN_PART in told and any(one.steps % (steps or 1) for one in side.windows):
+            yield f"{whose} data set keeps a part of what it reads: windows may find more or less of it than epochs do"
     if evidence.comparison.timing is Timing.EPOCH and steps:
         yield f"whole epochs of {steps} steps: what comes once in each weighs less in a longer one"
+    if evidence.comparison.timing is Timing.EVALUATION and evidence.reference.windows:
+        first = evidence.reference.windows[0]
+        items = f"{first.samples // first.steps:,}"
+        yield f"passes over {items} items: what comes once in each weighs less in a longer one"
 
 
 def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
@@ -269,6 +304,7 @@ def _helped(side: Side) -> Iterator[str]:
         )
 
 
+LOOKS = 2  # for a cache, of an arm beside which another one has shown its own
 NEARLY = 1.5  # times as fast as the other bound at most: a short probe may not tell which of the two holds the arm back
 
 
@@ -285,34 +321,37 @@ def bounds_seen(records: Sequence[Record], block: Block, replicate: int, positio
 
 
 def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, position: int) -> str | None:
-    """What becomes of an arm's cache after a block's first replicate, empty where it has none; None before one.
+    """What becomes of an arm's cache after a block's first replicate, empty where it has none; None where it must look.
 
     Whoever keeps what it reads does as the reference did there: else one would read from a full cache, the other not.
+    An arm that has found no cache, while another one of the block has, looks once more: a busy machine hides one.
     """
-    readies = (one for one in records if isinstance(one, Ready) and one.arm.block == block.identity)
+    readies = [one for one in records if isinstance(one, Ready) and one.arm.block == block.identity]
     before = sorted((one for one in readies if one.arm.replicate < replicate), key=lambda one: one.arm.replicate)
-    own, reference = (
-        next((str(one.effective.get("data_cache", "")) for one in before if one.arm.position == whose), None)
-        for whose in (position, 0)
-    )
+    told = together((one.arm.position, str(one.effective.get("data_cache", ""))) for one in before)
+    own, reference = (next(filter(None, told.get(whose, [])), "") for whose in (position, 0))
+    if not own:
+        is_known = len(told.get(position, [])) >= LOOKS or (position in told and not any(map(any, told.values())))
+        return "" if is_known else None
     if own in EPOCH_READ and reference in EPOCH_READ:  # what is read before windows is the same
         return own
-    return own and (reference or own)
+    return reference or own
 
 
-def _comes_back(reference: Side) -> str | None:
-    """That a cache of limited size still holds what the reference has read before the treatments of a round.
+def comes_back(reference: Side) -> str | None:
+    """That a cache still holds what the reference has read before the treatments of a round, if it does not hold all.
 
-    It takes the same samples before several of them, and a treatment takes them once.
+    It takes the same samples before several of them, and a treatment takes them once, as all do that are alive alone.
     """
+    told = {one.effective.get("data_cache") for one in reference.readies if one.epoch_steps}
     cycle = next((one.cycle_steps for one in reference.readies if one.cycle_steps), None) or 1
-    in_part = any(one.effective.get("data_cache") == IN_PART for one in reference.readies)
-    if not in_part or all(one.steps % cycle == 0 for one in reference.windows):
-        return None
-    return (
-        "the reference's data set keeps a part of what it has read, and its windows come back to that sooner than a "
-        "training does: measure it over a reference without that cache"
-    )
+    beside = [one for one in reference.windows if one.arm.turn is None]
+    if STILL_FILLING in told and beside:
+        keeps = "keeps what it has read and had no time to read all of it before"
+        return COMES_BACK.format(keeps=keeps, instead=", or with a protocol that waits longer")
+    if IN_PART in told and any(one.steps % cycle for one in beside):
+        return COMES_BACK.format(keeps="keeps a part of what it has read", instead="")
+    return None
 
 
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
@@ -401,7 +440,7 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     ):  # fmt: skip
         yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
     cached = HALF_CACHED if replicates < FEWEST_REPLICATES and evidence.half_cached else None
-    for words in filter(None, (unsettled(evidence), cached, _comes_back(evidence.reference))):
+    for words in filter(None, (unsettled(evidence), cached, comes_back(evidence.reference))):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
         yield _absence(Outcome.FAILED, quality.sentence)

@@ -68,6 +68,7 @@ from harness.store import (
     read_records,
     read_run,
     replace_file,
+    set_aside,
 )
 
 GOES_ON, STOPPED = 3, 130
@@ -291,7 +292,7 @@ def close(machine: Path, state: State | None) -> None:
         design, is_later = run.plan.design, state is None or run.began >= state.began
         searched = design in {SEARCH, WINNER} and is_later
         if design != DESIGN and (searched or (state and folder.name in state.runs)):
-            finish(folder)
+            set_aside(folder)
 
 
 def all_data(phases: Sequence[Phase], request: Request) -> Prepared | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Event, RLock, Thread
 from time import monotonic
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from harness import __version__
 from harness.analyze.calibration import DESIGN
+from harness.analyze.composition import precisions
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import shown_command
 from harness.core.catalogue import Catalogue
@@ -33,14 +34,17 @@ from harness.plan.planning import (
     CALIBRATION_TARGET,
     PROCESS,
     SMALLEST_POOL,
+    USUAL_SIZE,
     pace_of,
     plan_of,
     protocol_named,
-    usual_size,
+    short_steps,
 )
+from harness.plan.schedule import is_complete
+from harness.results import read_whole, thresholds_of
 from harness.run.preparation import Prepared, environment_of, prepared
 from harness.search import QualityClass, request_of
-from harness.store import IN_PROGRESS, read_run, replace_file
+from harness.store import reopen, replace_file
 
 # Phases: what each measures, as plans that the commands for each alone would make too.
 
@@ -57,7 +61,7 @@ def _catalogue() -> Catalogue:
 def resolved(request: Request) -> Request:
     """The request of a campaign with its workloads, its size and the environment; raises Mistake for what is none."""
     environment, known = environment_of(request), _catalogue()
-    names, size = request.workloads or tuple(sorted(known.workloads)), request.size or usual_size(environment)
+    names, size = request.workloads or tuple(sorted(known.workloads)), request.size or USUAL_SIZE
     protocol_named(request.protocol)
     for name in names:
         if size not in (sizes := known.workload(name).sizes):
@@ -140,9 +144,7 @@ def _open_claims(workloads: tuple[str, ...], request: Request) -> Prepared | Non
     protocol = ready.plan.protocol
     if len(still) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
-    plan = plan_of(
-        ready.plan.design, still, replace(ready.plan, protocol=protocol), ready.catalogue, ready.environment.device
-    )
+    plan = plan_of(ready.plan.design, still, replace(ready.plan, protocol=protocol), ready.catalogue, ready.environment)
     return replace(ready, plan=replace(plan, no_results=ready.plan.no_results))
 
 
@@ -179,21 +181,13 @@ def _phase(kind: Kind, workloads: tuple[str, ...], request: Request) -> Phase:
 
 def _calibration(request: Request, bound_s: float) -> Phase:
     """The calibration on as many workloads with short steps as the bound allows, and on one at least."""
-    names = _short_steps(request)
+    short = short_steps(_catalogue(), _calibration_size(request), protocol_named(request.protocol))
+    names = tuple(one for one in short if one in request.workloads) or short[:1]  # if need be another than asked
     if not names:
         words = f"every workload's step is slow at size {_calibration_size(request)}"
         return Phase(kind=Kind.CALIBRATION, workloads=(), problem=words)
     found = [_phase(Kind.CALIBRATION, names[:count], request) for count in range(1, len(names) + 1)]
     return next((one for one in reversed(found) if not one.problem and one.seconds <= bound_s), found[0])
-
-
-def _short_steps(request: Request) -> tuple[str, ...]:
-    """Workloads that show many pairs in little time, the shortest steps first; others than asked if need be."""
-    protocol, size = protocol_named(request.protocol), _calibration_size(request)
-    sizes = {name: one.sizes[size] for name, one in _catalogue().workloads.items() if size in one.sizes}
-    known = sorted((one.step_s or cost.USUAL.step_s, name) for name, one in sizes.items())
-    short = [name for step_s, name in known if not protocol.is_slow(step_s)]
-    return tuple(name for name in short if name in request.workloads) or tuple(short[:1])
 
 
 def _calibration_size(request: Request) -> str:
@@ -312,10 +306,17 @@ def gone_on_with(state: State, environment: Environment) -> State:
 
 def extended(state: State, minutes: float, machine: Path) -> State:
     """The same campaign in other minutes: what was ended with something left to measure is open again."""
-    for name in state.runs:
-        if (machine / name).is_dir() and read_run(machine / name).plan.design != DESIGN:
-            (machine / name / IN_PROGRESS).touch()  # of those that are complete, the end removes it
+    for folder in (machine / name for name in state.runs):
+        if folder.is_dir() and _has_left(folder):
+            reopen(folder)
     return replace(state, minutes=minutes, done=False)
+
+
+def _has_left(folder: Path) -> bool:
+    """Whether something of a run is left to measure; a calibration counts as complete."""
+    with read_whole(folder) as (run, records):
+        known = partial(precisions, thresholds=thresholds_of(folder))
+        return run.plan.design != DESIGN and not is_complete(run.plan, records, known)
 
 
 class Meter:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +16,9 @@ from harness.core.mistake import Mistake
 from harness.core.own_file import look_anew
 from harness.core.plan import Request
 from harness.plan.planning import CALIBRATION_TARGET
+
+if TYPE_CHECKING:
+    from harness.run.preparation import Place
 
 # Options that several commands share.
 
@@ -65,7 +68,7 @@ Own = Annotated[
     Path | None,
     typer.Option("--workload", help="A Python file of your own that defines WORKLOAD, or FILE:NAME of a job."),
 ]
-Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
+Size = Annotated[str | None, typer.Option(help="smoke, quick or standard (the real sizes); quick if none is named.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
 Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
 Only = Annotated[
@@ -205,6 +208,15 @@ def request_of(given: Mapping[str, Any], **fixed: Any) -> Request:
     return Request(**(found | {name: given[name] for name in named} | fixed))
 
 
+def place_of(given: Mapping[str, Any]) -> "Place":
+    """The place in the values of a command's options; with `--fresh` jobs of the user's own are looked at anew."""
+    from harness.run.preparation import Place
+
+    if given["fresh"]:
+        look_anew()
+    return Place(**{one.name: given[one.name] for one in fields(Place)})
+
+
 @app.command(
     epilog=examples(
         "plan",
@@ -317,13 +329,9 @@ def run(
 ) -> None:
     """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
     from harness.cli.measuring import measure, show_matrix
-    from harness.run.preparation import Place
 
     request = request_of(locals())
-    place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    if fresh:
-        look_anew()
-    raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
+    raise typer.Exit(measure(request, place_of(locals()), partial(show_matrix, workload, verbose=verbose)))
 
 
 @app.command(
@@ -364,13 +372,9 @@ def tune(
 ) -> None:
     """Measures which options pay on your own training; the same command continues what is unfinished."""
     from harness.cli.measuring import tune as measured
-    from harness.run.preparation import Place
 
     request = request_of(locals(), own=Path(job))
-    place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    if fresh:
-        look_anew()
-    raise typer.Exit(measured(request, place, against, verbose=verbose))
+    raise typer.Exit(measured(request, place_of(locals()), against, verbose=verbose))
 
 
 @app.command(
@@ -449,7 +453,6 @@ def calibrate(
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
     from harness.cli.measuring import measure_and_show, measure_both_ways, write_isolation
-    from harness.run.preparation import Place
 
     if (output or only) and not isolation:
         raise Mistake("--output and --only are meant for --isolation; add it, or leave them out.")
@@ -458,11 +461,11 @@ def calibrate(
         raise typer.Exit(0)
     if isolation:
         asked = request_of(locals(), isolation="process")
-        raise typer.Exit(measure_both_ways(asked, Place(results=results, data=data, budget=budget, fresh=fresh)))
+        raise typer.Exit(measure_both_ways(asked, place_of(locals())))
 
     target = target or (None if replicates or rounds else CALIBRATION_TARGET)
     request = request_of(locals(), isolation="process", design="calibration")
-    raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
+    raise typer.Exit(measure_and_show(request, place_of(locals())))
 
 
 @app.command(
@@ -704,12 +707,10 @@ def best(
 ) -> None:
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
     from harness.cli.measuring import best as sought
-    from harness.run.preparation import Place
     from harness.search import quality_named
 
     request = request_of({**locals(), "workloads": (workload,) if workload else ()}, design="matrix")
-    place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(sought(request, quality_named(quality), place, as_json=as_json))
+    raise typer.Exit(sought(request, quality_named(quality), place_of(locals()), as_json=as_json))
 
 
 # The command that measures a machine's whole matrix.

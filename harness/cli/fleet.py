@@ -1,6 +1,7 @@
 """`plan --fleet`: what machines of several kinds have to measure, how far they are, and how long it takes."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def show_fleet(path: Path, results: Path) -> int:
     where = console()
     where.print(table)
     where.print(
-        "in all: hours of all machines together; ends after: an engine hands the longest shard that is left to "
+        "Of what is left, in all: hours of all machines together; ends after: an engine hands the longest shard to "
         "whichever machine is free, simulated; packed: if work could be cut at will.",
         highlight=False,
     )
@@ -46,23 +47,29 @@ def show_fleet(path: Path, results: Path) -> int:
 def _row(kind: Kind, folder: Path, results: Path) -> tuple[tuple[str, ...], int]:
     """The words of a kind, and how many of its shards are not measured."""
     environment = read_run(folder / kind.run).environment if kind.run else None
-    lengths_s: list[float] = []
+    left_s: list[float] = []
     comparisons = measured = 0
     for one in kind.measure:
         request = _request(one.words, environment)
         for number in range(1, one.shards + 1):
             part = prepared(replace(request, shard=f"{number}/{one.shards}"))
             comparisons += len(part.plan.comparisons)
-            lengths_s.append(seconds_for(part.plan, part.paces))
-            measured += state_of(run_of(part), results).startswith("measured")
-    found = course(lengths_s, kind.count)
+            if state_of(run_of(part), results).startswith("measured"):
+                measured += 1
+            else:
+                left_s.append(seconds_for(part.plan, part.paces))
+    counts = str(measured + len(left_s)), str(measured), f"{comparisons:,}"
+    return (f"{kind.count} of {kind.name}", *counts, *_foreseen(left_s, kind)), len(left_s)
+
+
+def _foreseen(left_s: Sequence[float], kind: Kind) -> tuple[str, ...]:
+    """The words for how long the shards that are not measured take, and what that costs."""
+    if not left_s:
+        return (NOTHING,) * 6
+    found = course(left_s, kind.count)
     price = NOTHING if kind.per_hour is None else f"{kind.per_hour * kind.count * found.span_s / 3600:,.2f}"
-    row = (
-        f"{kind.count} of {kind.name}", str(len(lengths_s)), str(measured), f"{comparisons:,}",
-        *map(duration, (found.longest_s, found.total_s, found.span_s)), share(found.idle), duration(found.perfect_s),
-        price,
-    )  # fmt: skip
-    return row, len(lengths_s) - measured
+    times = map(duration, (found.longest_s, found.total_s, found.span_s))
+    return *times, share(found.idle), duration(found.perfect_s), price
 
 
 def _request(words: str, environment: Environment | None) -> Request:

@@ -60,7 +60,7 @@ from harness.run.preparation import (
     served_in,
 )
 from harness.run.sentinel import Sentinel
-from harness.run.worker import Assignment, Given, Untrained, give
+from harness.run.worker import Assigned, Assignment, Given, Untrained, give
 from harness.store import replace_file
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
@@ -79,18 +79,6 @@ class Exercise:
     own: Path | None
     data: Path | None
     data_roots: tuple[str, ...]
-    scheduled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """How many steps, and what they are for."""
-
-    steps: int
-    trace: str | None = None  # the file for what a profiler sees of them
-    over_s: float | None = None  # how long they are watched
-    goal: Goal | None = None  # at which they end
-    rates: tuple[float, float] | None = None  # from which learning rate to which
     scheduled: bool = False
 
 
@@ -209,6 +197,12 @@ def _pair(
         ) from conflict
     if config == reference:
         raise Mistake(f"{config} is what it is to be held against; name another with --against.")
+    size = context.catalogue.workload(config.workload).sizes[config.size]
+    if size.draw is None and not size.all_items:  # else all of them were read when it was first looked at
+        raise Mistake(
+            f"{config.workload} keeps what it reads where other processes find it, as on the disk, so that its first "
+            "training alone would read all items; leave that cache out of its data set."
+        )
     added = (str(one) for one in reference.options if one not in usual.options)
     return config, reference, ("+".join(request.names) or "baseline", "+".join((*below.names, *added)) or "baseline")
 
@@ -288,10 +282,14 @@ def _rates_of(text: str) -> tuple[float, float]:
 
 def _trained(made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assigned, console: Console) -> Trained:
     job, ready = made
-    found = _given((replace(_of_lesson(job, ready, lesson), seed=seed), ready), task, console)
+    job = replace(_of_lesson(job, ready, lesson), seed=seed)
+    found = _given((job, ready), task, console)
     assert isinstance(found, Trained)  # noqa: S101  a goal was given
     if found.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its training proves nothing.")
+    if found.again:  # in a new process, beside a new server
+        found = _given((job, ready), replace(task, before=found), console)
+        assert isinstance(found, Trained)  # noqa: S101  as before
     return found
 
 
@@ -468,11 +466,7 @@ def _given(made: tuple[Job, Prepared], task: Assigned, console: Console) -> Give
             def show(step: int, loss: float) -> None:
                 progress.update(bar, completed=step, description=f"learning, loss {loss:.3g}")
 
-            given = Assignment(
-                job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace, goal=task.goal,
-                over_s=task.over_s, rates=task.rates, scheduled=task.scheduled,
-            )  # fmt: skip
-            return give(given, sentinel, show)
+            return give(Assignment(job=replace(job, service=address), slow=slow, assigned=task), sentinel, show)
     finally:
         sentinel.close()
 

@@ -41,15 +41,14 @@ from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
-from harness.plan.planning import SHARED, own_process, protocol_named, usual_size
-from harness.plan.schedule import outstanding
-from harness.report.calibration import calibration_parts
+from harness.plan.planning import SHARED, USUAL_SIZE, own_process, protocol_named, short_steps
+from harness.plan.schedule import failures, outstanding
+from harness.report.calibration import apart_toml, calibration_parts, isolation_parts, page_parts
 from harness.report.document import show as show_parts
 from harness.report.document import to_markdown
-from harness.report.isolation import apart_toml, isolation_parts, page_parts
 from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import counted, duration, factor, looks, ratio
-from harness.results import decides, finished, matrix_of, measured_both_ways, newest, read_kept
+from harness.results import decides, finished, matrix_of, measured_both_ways, newest
 from harness.run.preparation import (
     REPORT_S,
     Place,
@@ -57,6 +56,7 @@ from harness.run.preparation import (
     age_s,
     measuring_alone,
     prepared,
+    roots,
     run_of,
     seconds_of,
     stopping_on_terminate,
@@ -122,6 +122,7 @@ class Progress:
         self._left_s, self._thresholds, self._began_s = left_s, thresholds, monotonic()
         self._kept: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
         self._sorted = 0  # records that are among those
+        self._over: set[tuple[str, int]] = set()  # arms that are given up
         self._now: dict[int, int] = {}  # rounds that the treatments of this life still need
         self._bar = bars.Progress(*_columns(), bars.TextColumn("{task.fields[left]}"), console=console)
         self._task = self._bar.add_task("starting", total=None, left="")
@@ -214,8 +215,9 @@ class Progress:
     def _left(self, block: Block, replicate: int) -> dict[int, int]:
         for record in self._records[self._sorted :]:
             self._kept[record.arm.block, record.arm.replicate].append(record)
+        self._over |= failures(self._records[self._sorted :])
         self._sorted = len(self._records)
-        return outstanding(block, replicate, self._kept[block.identity, replicate], self._plan.protocol)
+        return outstanding(block, replicate, self._kept[block.identity, replicate], self._plan.protocol, self._over)
 
 
 def _label(block: Block, position: int) -> str:
@@ -277,7 +279,7 @@ def state_of(wanted: Run, results: Path) -> str:
     found = [path.parent for path in sorted(results.glob("*/*/run.json")) if is_own(path.parent)]
     same = [folder for folder in found if folder.name.endswith(f"-{wanted.digest}")]
     if done := [folder for folder in same if is_finished(folder)]:
-        return "measured" if len(done) == 1 else f"measured {len(done)} times: the newest counts"
+        return "measured" if len(done) == 1 else f"measured {len(done)} times: pages average them"
     if same:
         return "begun: the same command continues it there"
     alike = (read_run(folder) for folder in found if folder.name[:8].isdigit())
@@ -367,9 +369,8 @@ def _quick_ones(request: Request) -> tuple[str, ...]:
     catalogue, protocol = read_catalogue(request.own), protocol_named(request.protocol)
     if catalogue.own:
         return (catalogue.own,)
-    size = request.size or usual_size(read_environment(request.device))
-    sizes = ((name, one.sizes[size]) for name, one in sorted(catalogue.workloads.items()) if size in one.sizes)
-    found = tuple(name for name, one in sizes if not protocol.is_slow(one.step_s))
+    size = request.size or USUAL_SIZE
+    found = tuple(sorted(short_steps(catalogue, size, protocol)))
     if not found:
         raise Mistake(
             f"Every workload's step is slow at size {size}; name those that are to calibrate, or --size quick."
@@ -436,19 +437,22 @@ def write_isolation(results: Path, page: Path) -> None:
 # `advise --check`: what a run advises, measured afresh before anybody believes it.
 
 
-def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
+def check_advice(run: Path | None, own: Path | None, place: Place, data_roots: Sequence[str] = ()) -> int:
     """Measures each workload's foremost advice in fresh processes, from another seed; 1 where any does not hold.
 
     What cannot be measured is told and costs no other workload; 130 when it was stopped by Ctrl-C or SIGTERM. Raises
-    Mistake where the advice is about another training than the one in the user's `own` file.
+    Mistake where the advice is about another training than the one in the user's `own` file, or about real data that
+    are not among the `data_roots`.
     """
     folder, catalogue = run or newest(place.results), read_catalogue(own)
-    found = read_run(folder)
-    advice, _ = advised_by(read_kept(folder), tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    found, (advice, _) = read_run(folder), advised_by(folder, catalogue)
     asked = [(one.workload, one.foremost) for one in advice.workloads if one.foremost]
     if not asked:
         raise Mistake(f"{folder} advises nothing yet; measure it further, or name another run.")
-    _hold_to_trainings(found, folder, [name for name, _ in asked], catalogue)
+    names = tuple(name for name, _ in asked)
+    _hold_to_trainings(found, folder, names, catalogue)
+    real = roots(data_roots, catalogue, names)
+    _hold_to_data(found, folder, names, real)
     if other := "; ".join(_changes(found, catalogue)):
         told = f"{folder} was measured under other conditions ({other}); what does not hold now may have held then."
         console().print(told, highlight=False, markup=False)
@@ -461,11 +465,12 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
             size=one.treatment.size, batch=one.treatment.batch,
             stack=one.treatment.stack or "baseline", reference=one.reference.stack or "baseline",
             device=found.environment.device, seed=found.plan.seed + 1,
+            data_roots=(f"{name}={real[name]}",) if name in real else (),
         )  # fmt: skip
         now = replace(place, budget=share_of(left_s, len(asked) - number))
         command = shlex.join(("speedmatrix", *request.words, "--budget", "none"))
         try:
-            afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0]
+            afresh = matrix_of(measured(request, now, Terminal(Console()), command=command))
         except Mistake as mistake:
             if not rows and number == len(asked) - 1:
                 raise
@@ -474,7 +479,10 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
         except KeyboardInterrupt:
             sys.stderr.write(f"Stopped; what was measured is kept, and advise --check {folder} continues.\n")
             return 130
-        rows.append((name, one, afresh))
+        if name in real and afresh.data.get(name) != (then := found.plan.data[name]):
+            told = f"{name} was measured on other data ({then}); what does not hold now may have held then."
+            console().print(told, highlight=False, markup=False)
+        rows.append((name, one, afresh.rows[0]))
     return 0 if _all_hold(rows) and len(rows) == len(asked) else 1
 
 
@@ -493,6 +501,18 @@ def _hold_to_trainings(run: Run, folder: Path, names: Sequence[str], catalogue: 
             raise Mistake(
                 f"{folder} advises on {name}, which {file or 'no file of yours'} makes; {remedy}, or name another run."
             )
+
+
+def _hold_to_data(run: Run, folder: Path, names: Sequence[str], real: Mapping[str, Path]) -> None:
+    """Raises Mistake where a run advises on real data that are not given, or some are given where it had none."""
+    for name in names:
+        was_real = run.plan.data.get(name, "").startswith("real data")
+        if was_real and name not in real:
+            raise Mistake(
+                f"{folder} advises on {name} with real data; give --data-root {name}=FOLDER, or name another run."
+            )
+        if name in real and not was_real:
+            raise Mistake(f"{folder} advises on {name} without real data; leave out --data-root, or name another run.")
 
 
 def _changes(run: Run, catalogue: Catalogue) -> Iterator[str]:

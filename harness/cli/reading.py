@@ -40,7 +40,7 @@ from harness.core.workload import Workload
 from harness.plan.cost import Forecast
 from harness.plan.designs import DESIGNS, ClaimContext, resolve
 from harness.plan.planning import commands, pace_of, planned
-from harness.plan.schedule import by_replicate, pairs_of
+from harness.plan.schedule import by_replicate, failures, outstanding, pairs_of
 from harness.report import matrix as sentences
 from harness.report.advice import advice_parts, advice_to_json, chapters, pull_request_parts
 from harness.report.claims import claims_parts, claims_to_json, promised
@@ -63,6 +63,7 @@ from harness.results import (
     stored,
     stored_runs,
     thresholds_of,
+    without_copies,
 )
 from harness.search import predictions
 from harness.store import Run, is_finished, is_own, read_records, read_run
@@ -70,10 +71,15 @@ from harness.store import Run, is_finished, is_own, read_records, read_run
 # The advice of a run, and the commands that answer what it leaves open.
 
 
-def advised_by(
+def advised_by(folder: Path, catalogue: Catalogue) -> tuple[Advice, Mapping[Comparison, str]]:
+    """The advice of a run, and the commands that answer what it leaves open; raises Mistake as `read_kept` does."""
+    kept, run = read_kept(folder), read_run(folder)
+    return _advised(kept, tuple(gather(run.plan, read_records(folder))), run, catalogue)
+
+
+def _advised(
     kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue
 ) -> tuple[Advice, Mapping[Comparison, str]]:
-    """The advice of a run that was read, and the commands that answer what it leaves open."""
     advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
     replicates = {one: count for one, count in wanted.items() if count is not None}
@@ -112,13 +118,13 @@ def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
     references = {block.reference for block in run.plan.blocks if block.reference.workload in catalogue.workloads}
     there = run.environment.device, run.environment.cores
     paces = {one.workload: pace_of(catalogue.workload(one.workload), one.size, *there) for one in references}
-    kept = by_replicate(records)
+    kept, over = by_replicate(records), failures(records)
     forecast = Forecast(plan=run.plan, kept=kept, paces=paces, arm_s={})
     seconds = 0.0
     needed = ((block, range(block.replicates_in(run.plan.protocol))) for block in run.plan.blocks)
     for block, replicate in ((block, one) for block, replicates in needed for one in replicates):
         found = kept.get((block.identity, replicate), [])
-        places = [at for at in range(1, len(block.comparisons) + 1) if not pairs_of(at, found)]
+        places = [at for at in outstanding(block, replicate, found, run.plan.protocol, over) if not pairs_of(at, found)]
         seconds += forecast.replicate_s(block, places) if places else 0.0
     return seconds
 
@@ -200,7 +206,7 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
     with read_whole(folder) as (run, records):
         kept, evidence = stored(folder, run, records), tuple(gather(run.plan, records))
     compared = [row.comparison for row in kept.matrix.rows if row.estimate]
-    advice, questions = advised_by(kept, evidence, run, catalogue)
+    advice, questions = _advised(kept, evidence, run, catalogue)
     return Exhibit(
         kept=kept,
         evidence=evidence,
@@ -246,12 +252,10 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
     """
     if form != PULL_REQUEST:
         check_form(form)
-    folder = run or newest(results)
-    found, catalogue = read_run(folder), read_catalogue()
-    kept = read_kept(folder)
-    advice, answers = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    folder, catalogue = run or newest(results), read_catalogue()
+    advice, answers = advised_by(folder, catalogue)
     if form == PULL_REQUEST:
-        deliver_parts(pull_request_parts(advice, found.command, str(folder)), "markdown", output)
+        deliver_parts(pull_request_parts(advice, advice.run.command, str(folder)), "markdown", output)
         return
     if form == "json":
         deliver(advice_to_json(advice, answers), output)
@@ -259,7 +263,7 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
     if form == "terminal" and output is None and not verbose:
         parts = (*advice_overview(advice, __version__), *after_advice(advice, answers, str(folder)))
     else:
-        facts = sentences.heading(kept.matrix)
+        facts = sentences.heading(advice.run.matrix)
         parts = tuple(advice_parts(chapters(advice, catalogue.optimizations), answers, facts))
     deliver_parts(parts, form, output)
 
@@ -272,8 +276,7 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
     from harness.own.rewriting import rewritten
 
     folder, catalogue = run or newest(results), read_catalogue()
-    found = read_run(folder)
-    advice, _ = advised_by(read_kept(folder), tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    found, (advice, _) = read_run(folder), advised_by(folder, catalogue)
     asked = [one.foremost for one in advice.workloads if one.foremost]
     if len(asked) != 1:
         raise Mistake(f"{folder} advises {len(asked)} trainings; name a run that advises one.")
@@ -334,9 +337,7 @@ class Witness:
     """One run, read."""
 
     folder: str  # its name, without where it lies
-    began: str
-    version: str
-    environment: Environment
+    run: Run
     trials: tuple[Trial, ...]
     contributed: bool  # somebody else measured it
 
@@ -360,18 +361,15 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
 
 def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None = None) -> list[Account]:
     """What the runs say of every claim, or of one workload's alone; the machine that tested most of them first."""
-    machines = sorted({one.environment.machine for one in witnesses})
-    found = [
-        _account(name, [one for one in witnesses if one.environment.machine == name], catalogue, only)
-        for name in machines
-    ]
+    machines = together((one.run.environment.machine, one) for one in witnesses)
+    found = [_account(name, machines[name], catalogue, only) for name in sorted(machines)]
     return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
 
 
 def _begun(results: Path) -> list[Path]:
     """The folders of all our runs, those that go on among them, and of what somebody else has finished."""
     folders = (path.parent for path in sorted(results.glob("*/*/run.json")))
-    return [folder for folder in folders if is_own(folder) or is_finished(folder)]
+    return without_copies([folder for folder in folders if is_own(folder) or is_finished(folder)])
 
 
 def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
@@ -404,14 +402,7 @@ def _read(folder: Path) -> Witness:
         )
     with read_whole(folder) as (_, records):
         made = trials(run.plan, records, thresholds_of(folder), emulated=run.environment.emulated)
-    return Witness(
-        folder=folder.resolve().name,
-        began=run.began,
-        version=run.version,
-        environment=run.environment,
-        trials=made,
-        contributed=not is_own(folder),
-    )
+    return Witness(folder=folder.resolve().name, run=run, trials=made, contributed=not is_own(folder))
 
 
 def _is_of_a_step_time(environment: Environment) -> bool:
@@ -420,11 +411,11 @@ def _is_of_a_step_time(environment: Environment) -> bool:
 
 def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
     """The findings of one machine; its newest run decides what it can test."""
-    newest_first = sorted(witnesses, key=lambda one: (one.began, one.folder), reverse=True)
+    newest_first = sorted(witnesses, key=lambda one: (one.run.began, one.folder), reverse=True)
     everywhere = ANY if only in catalogue.workloads else only  # a claim about any workload is one about each
     wanted = [claim for claim in catalogue.claims if only is None or claim.workload in {only, everywhere}]
     found = (_finding(claim, newest_first, catalogue, only) for claim in wanted)
-    emulated = newest_first[0].environment.emulated
+    emulated = newest_first[0].run.environment.emulated
     return Account(
         machine=machine + (" (contributed)" if any(one.contributed for one in witnesses) else ""),
         runs=tuple(one.folder for one in newest_first),
@@ -445,13 +436,14 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
     workload, known = catalogue.workload(name), catalogue.optimizations
     meant = {
         environment: resolve(claim, ClaimContext(workload=workload, environment=environment, known=known))
-        for environment in {one.environment for one in witnesses}
+        for environment in {one.run.environment for one in witnesses}
     }
     looks = []
     for one in witnesses:
-        resolution = meant[one.environment]
+        environment = one.run.environment
+        resolution = meant[environment]
         trial = matching(resolution, name, one.trials)
-        resolved, made_in = as_timed(claim, resolution, trial, workload), f"{one.version} {one.environment.digest}"
+        resolved, made_in = as_timed(claim, resolution, trial, workload), f"{one.run.version} {environment.digest}"
         looks.append(Look(run=one.folder, resolution=resolved, trial=trial, made_in=made_in))
     return find(claim, name, looks)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.commands import Data, Format, Output, Own, Results, Verbose, app, examples
+from harness.cli.commands import Data, Format, Output, Own, Real, Results, Verbose, app, examples
 from harness.core.mistake import Mistake
 
 ReportFormat = Annotated[str, typer.Option("--format", help="terminal, markdown, json or html.")]
@@ -69,6 +69,7 @@ def advise(
     ] = None,
     workload: Own = None,
     data: Data = None,
+    data_root: Real = None,
     budget: Annotated[str, typer.Option(help="With --check: time to measure (90s, 20m), or none.")] = "5m",
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code."""
@@ -85,7 +86,8 @@ def advise(
         from harness.cli.measuring import check_advice
         from harness.run.preparation import Place
 
-        raise typer.Exit(check_advice(run, workload, Place(results=results, data=data, budget=budget)))
+        place = Place(results=results, data=data, budget=budget)
+        raise typer.Exit(check_advice(run, workload, place, tuple(data_root or ())))
 
     from harness.cli.reading import show_advice
 
@@ -138,7 +140,7 @@ def publish(
 def compare(
     runs: Annotated[list[Path] | None, typer.Argument(help="Folders of two runs or more.")] = None,
     machines: Annotated[
-        bool, typer.Option("--machines", help="Compare the newest answers of every machine under --results.")
+        bool, typer.Option("--machines", help="Compare all machines under --results, each by the average of its runs.")
     ] = False,
     prices: Annotated[
         Path | None, typer.Option(help="A file of prices (TOML); else prices.toml under --results, if there is one.")

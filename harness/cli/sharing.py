@@ -18,7 +18,6 @@ from harness.catalogue import read_catalogue
 from harness.cli.reading import accounts, witnesses_of
 from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
-from harness.core.reported import read_reports
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
 from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
@@ -28,7 +27,17 @@ from harness.report.figures import MARK
 from harness.report.front_page import index_page
 from harness.report.gallery import GALLERY, gallery
 from harness.report.matrix import matrix_parts, matrix_to_json
-from harness.report.optimization_pages import PAGE_MARK, PLACE, Measured, index, judged, label, page, reports_page
+from harness.report.optimization_pages import (
+    PAGE_MARK,
+    PLACE,
+    Measured,
+    index,
+    judged,
+    label,
+    page,
+    read_reports,
+    reports_page,
+)
 from harness.report.published import Place, Publication, file_name, published_place
 from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page

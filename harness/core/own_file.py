@@ -154,6 +154,12 @@ def installed_in(path: Path) -> tuple[str, ...]:
     return read[-1].installed if read else ()
 
 
+def name_in(path: Path, value: object) -> str | None:
+    """The first name that a value has in a file, if that was read in this process."""
+    read = (one.names for (place, _), one in _read.items() if place == path.resolve())
+    return next((name for names in read for name, one in names.items() if one is value), None)
+
+
 def read_file(path: Path) -> OwnFile:
     """Runs a file once in this process, as a module of its own name; raises Mistake where it cannot be run."""
     if not path.is_file():
@@ -312,6 +318,21 @@ def strangers(path: Path) -> list[str]:
     return found
 
 
+def opened_elsewhere(path: Path, opened: Iterable[str]) -> list[str]:
+    """Files of the working tree among those opened that the commit of an unpacked file holds too, but for modules.
+
+    There are none beside any other file.
+    """
+    here = unpacked(path)
+    if here is None:
+        return []
+    tree, top = here
+    found = {Path(os.path.realpath(one)) for one in opened}
+    # Of modules it is told by themselves.
+    found = {one for one in found if one.suffix not in {".py", ".pyc"} and not one.is_relative_to(tree)}
+    return sorted(str(one) for one in found if one.is_relative_to(top) and (tree / one.relative_to(top)).is_file())
+
+
 def _forget(name: str, before: ModuleType | None) -> None:
     sys.modules.pop(name, None)
     if before is not None:
@@ -409,6 +430,11 @@ def noting() -> Iterator[Needs]:
         _noting.pop()
 
 
+def opened_so_far() -> frozenset[str]:
+    """All files that were opened since the outermost block of `noting` began; none outside of such a block."""
+    return frozenset(_noting[0].files) if _noting else frozenset()
+
+
 @cache
 def _listen() -> None:
     """Has this process tell of every file that it opens; it cannot be had to stop, so it is asked once."""
@@ -454,16 +480,29 @@ def _is_small(file: str) -> bool:
 
 
 def _own_modules(path: Path, before: AbstractSet[str]) -> Iterator[str]:
-    """The files of the user's own modules in this process, wherever they lie; those that a pickled job names."""
-    named = content(path) if path.suffix == PICKLED else None
+    """The files of the user's own modules in this process; those that a pickled job names, and that these name."""
+    own = dict(_modules_since(before))
+    if path.suffix != PICKLED:
+        yield from own.values()
+        return
+    text = content(path)
+    # By their last names alone, as relative imports have them: one too many is better than one too few.
+    while named := [name for name in own if name.rpartition(".")[2].encode() in text]:
+        files = [own.pop(name) for name in named]
+        text = b"\n".join((text, *map(content, map(Path, files))))
+        yield from files
+
+
+def _modules_since(before: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+    """The user's own modules in this process, wherever they lie, by their names, but for those of before."""
     for name, module in list(sys.modules.items()):
-        if name in before or (named is not None and name.encode() not in named):
+        if name in before:
             continue
         file = None
         with suppress(AttributeError):  # whose own lookup might import what is imported late
             file = object.__getattribute__(module, "__dict__").get("__file__")
         if isinstance(file, str) and file.endswith(".py") and _is_own(file) and _is_small(file):
-            yield os.path.normpath(Path(file).absolute())
+            yield name, os.path.normpath(Path(file).absolute())
 
 
 _digests: dict[str, str] = {}

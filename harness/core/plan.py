@@ -26,7 +26,7 @@ class Request:
     """What is to be measured; what is not said is what `./speedmatrix run` takes."""
 
     workloads: tuple[str, ...] = ()  # all of them, or the user's own, when empty
-    size: str | None = None  # smoke, quick or standard; None: quick on a CPU, standard on a GPU
+    size: str | None = None  # smoke, quick or standard; None: quick
     batch: int | None = None  # samples per optimizer step
     design: str = STAGES
     only: tuple[str, ...] = ()  # NAME or NAME=LEVEL

@@ -128,3 +128,5 @@ BRIEF = Protocol(
     judged_again=False,
 )
 PROTOCOLS = {"standard": STANDARD, "brief": BRIEF}
+# Of arms whose clock nobody reads, for their settings and first losses.
+UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)

@@ -246,8 +246,12 @@ def of_process(recipe: Recipe, baseline: Recipe, own: Mapping[str, str]) -> str 
 
 
 def in_turns(recipe: Recipe) -> bool:
-    """Whether the host loads a batch, then trains on it, so that a step is the sum of its parts."""
-    return recipe.workers == 0 and not recipe.device_prefetch and not recipe.deferred_metrics
+    """Whether the host loads a batch, then trains on it, so that a step is the sum of its parts.
+
+    Ranks wait for the slower one in every step, and a device may work while the host loads the next part of a batch.
+    """
+    ahead = recipe.workers or recipe.device_prefetch or recipe.deferred_metrics
+    return not ahead and recipe.ranks == 1 and recipe.micro_batches == 1
 
 
 COMMON_FIELDS = frozenset(field.name for field in fields(Recipe)) - {"own"}

@@ -39,6 +39,7 @@ class Fault(StrEnum):
 
 
 OUT_OF_MEMORY = frozenset({Fault.DEVICE_MEMORY, Fault.HOST_MEMORY, Fault.OOM_KILLED})
+TIMED_OUT = frozenset({Fault.LOADER_STALLED, Fault.START_TIME_OUT, Fault.COMPILE_TIME_OUT, Fault.WINDOW_TIME_OUT})
 
 
 # Throttling: why a device's clock was held down, by the names that records have for it.

@@ -183,6 +183,8 @@ class Parts:
     # The learning rate's schedule over a training of so many steps, for `learn --schedule`; windows keep it constant.
     schedule: Callable[["Optimizer", int], "LRScheduler"] | None = None
     uneven_steps: int = 1  # after which model and loss have done the same work again, where a step alone has not
+    # Choices of the recipe that an evaluation between two epochs has in place of those of the last evaluation.
+    between_epochs: Mapping[str, Value] = field(default_factory=dict)
 
 
 # What PyTorch has on where a script says nothing, with where that is known from. All five systems ran PyTorch 2.
@@ -215,6 +217,7 @@ class Workload:
     least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
     original_epochs: int | None = None  # of a whole training of the real system, where that is known
+    original_evaluation_items: int | None = None  # of its evaluation set, likewise
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
     # Of the baseline model with its loss, forward and backward, for one sample of a size: multiplications and additions
@@ -330,6 +333,9 @@ class Trained:
     # Seconds before those: building data set and model, and the first step beyond what it counts as in `scores`.
     start_s: float | None = field(default=None, metadata={"since": "0.3.0"})
     failed: str | None = field(default=None, metadata={"since": "0.3.0"})  # why it ended before its steps were taken
+    # Whether it may have waited for less loading than a training does, so that the seconds are those of the same steps
+    # taken again, without evaluations, in a process of their own.
+    again: bool = field(default=False, metadata={"since": "0.3.0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

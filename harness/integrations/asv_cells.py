@@ -123,10 +123,10 @@ def expected_s(workload: Workload) -> float:
     from harness.core.protocol import BRIEF
     from harness.measure.surroundings import read_environment
     from harness.plan.cost import UNSEEN, USUAL, arm_s, replicate_s
-    from harness.plan.planning import pace_of, usual_size
+    from harness.plan.planning import USUAL_SIZE, pace_of
 
     environment = read_environment("auto")
-    size = os.environ.get(SIZE) or usual_size(environment)
+    size = os.environ.get(SIZE) or USUAL_SIZE
     pace = pace_of(workload, size, environment.device, environment.cores) if size in workload.sizes else USUAL
     config = Configuration(workload=workload.name, size=size, batch=1)
     block = Block(identity="", reference=config, timing=Timing.STEP, comparisons=(), rounds=ROUNDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.analyze.collection import StoredRun
-from harness.analyze.estimate import Estimate, contrast
+from harness.analyze.estimate import OF_TABLE, Estimate, contrast
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
@@ -159,6 +159,7 @@ def _affordable(plan: Plan, block: Block, share_s: float | None, pace: Pace) -> 
     """How many treatments so much time is likely to buy a ratio each, by the cost model; None for all."""
     if share_s is None:
         return None
+    block = replace(block, comparisons=())  # whose loader workers say nothing of those that share no block with them
     costs_s = (FEWEST_REPLICATES * replicate_s(block, plan.protocol, pace, (1.0,) * count) for count in range(1, MOST))
     return max(SMALLEST_POOL, sum(cost_s <= share_s for cost_s in costs_s))
 
@@ -319,7 +320,8 @@ def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float, amon
     """Whether a configuration's time over its reference's has surely grown by more than a share, from `facts` of both.
 
     The whole interval of both ratios together must lie beyond it, as wide as judging one `among` so many asks for, and
-    neither side may be disturbed. Raises Mistake where the two are no measurements of one environment.
+    neither side may be disturbed or decided by a device's table. Raises Mistake where the two are no measurements of
+    one environment.
     """
     if now["environment"] != before.get("environment"):
         raise Mistake(OTHER_MACHINE.format(one_line(str(before.get("environment", "unknown"))), now["environment"]))
@@ -332,7 +334,12 @@ def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float, amon
     both = contrast(here, there, among)
     quotient = interval(both.ratio, both.low, both.high)
     unlike = any(now[name] != before.get(name) for name in ("cell", "reference", "timed"))
-    why = "disturbed" if here.disturbed or there.disturbed else "other options under that name" if unlike else ""
+    reasons = {
+        "disturbed": here.disturbed or there.disturbed,
+        OF_TABLE: here.looked_up or there.looked_up,
+        "other options under that name": unlike,
+    }
+    why = next((words for words, holds in reasons.items() if holds), "")
     return Judged(
         words=f"{ratio(here)}, before {ratio(there)}; now over before {quotient}"
         + (f"; not judged: {why}" * bool(why)),

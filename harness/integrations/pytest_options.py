@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "NAME",
         "help": "Measure this workload; may be repeated. All of them if none is named.",
     },
-    "size": {"metavar": "SIZE", "help": "smoke, quick or standard; quick on a CPU, standard on a GPU."},
+    "size": {"metavar": "SIZE", "help": "smoke, quick or standard (the real sizes); quick if none is named."},
     "device": {
         "action": "append",
         "metavar": "DEVICE",

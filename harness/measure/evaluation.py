@@ -1,6 +1,6 @@
 """The interlude: an evaluation between two steps, after every so many epochs of a training."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from harness.core.recipe import Value
+from harness.core.recipe import Value, patched
 from harness.measure.session import Session
 
 # Read-backs of an evaluation: how often the host asked for values that lie on the device.
@@ -84,12 +84,16 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True, kw_only=True)
 class Interlude:
-    """An evaluation that comes round whenever so many batches have been taken since it was made."""
+    """An evaluation that comes round whenever so many batches have been taken since it was made.
+
+    It is done as the workload does it between epochs, which may be less than what it does when a training ends.
+    """
 
     session: Session
     batches: int  # of the loader, between two evaluations
     began_at: int = field(init=False)
     ended_at: list[int] = field(default_factory=list)  # batches taken when an evaluation had gone through items
+    effective: Mapping[str, Value] = field(default_factory=dict)  # what the last evaluation showed of itself
 
     def __post_init__(self) -> None:
         """Counts from here; the loader stands at an epoch's end."""
@@ -97,12 +101,17 @@ class Interlude:
 
     def after(self, step: Callable[[], Result]) -> Callable[[], Result]:
         """The step, followed by an evaluation when one is due."""
+        task = self.session.task
+        recipe = patched(task.recipe, task.parts.between_epochs)
 
         def step_and_evaluation() -> Result:
             result = step()
             consumed = self.session.consumed
-            if (consumed - self.began_at) % self.batches == 0 and self.session.evaluate().items:
-                self.ended_at.append(consumed)
+            if (consumed - self.began_at) % self.batches == 0:
+                evaluation = self.session.evaluate(recipe)
+                self.effective = evaluation.effective
+                if evaluation.items:
+                    self.ended_at.append(consumed)
             return result
 
         return step_and_evaluation

@@ -14,17 +14,19 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.protocol import BRIEF
+from harness.core.protocol import UNTIMED, Protocol
 from harness.core.recipe import Recipe, Value
+from harness.core.records import Bounds
 from harness.core.workload import Goal, Learned, Ranged, Trained
-from harness.measure.devices import keep_to
+from harness.measure.devices import keep_to, settle_backend
+from harness.measure.opening import asked_rate
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import begin
 
 # An arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
 # That takes updates, and more of them the more workers it has, so whoever learns begins anew after it.
-UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
 TIMED = replace(UNTIMED, floor_s=1e-6)  # a clock is read in this process later: no profiler looks at its kernels
+ASKED_S = 1.0  # for which batches are asked for, to see whether a helper has loaded ahead
 LOST = 4  # times the first loss, at which a range test has seen enough
 
 
@@ -69,12 +71,11 @@ def train_until(
     """Trains until an evaluation reaches the goal, for so many steps at most.
 
     The clock stands still while the model is evaluated, and so do loader workers. What a request of theirs brings in
-    such a pause, or a helper that nobody stops, would make training look faster: where anything loads ahead, the same
-    steps are trained once more without evaluations, and their seconds count. Losses are read when the model is
+    such a pause, a helper that nobody stops, or what a data set keeps of what it was asked for before, would make
+    training look faster: then it tells that its steps have to be taken `again`. Losses are read when the model is
     evaluated and not before, which would be a wait in every step. What the start takes is that of the session before,
     which was the first of its process to read and to compile.
     """
-    cores = os.sched_getaffinity(0)
     session, ready = _begun(task, proof)
     scores, train_s, start_s = [], 0.0, 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
@@ -89,34 +90,55 @@ def train_until(
             session.feed.thaw()
             if goal.is_met(scores[-1][-1]):
                 break
+    again = bool(scores) and _is_spared(ready, session, train_s)
     session.feed.close()
-    if scores and (task.recipe.workers or _is_helped(ready, session, train_s)):
-        del session, advance
-        _forget(task, cores)
-        unbroken = _unbroken(task, scores[-1][0], goal.every, show, scheduled=scheduled)
-        scores = [(number, seconds, score) for (number, _, score), seconds in zip(scores, unbroken, strict=True)]
     reached = bool(scores) and goal.is_met(scores[-1][-1])
-    return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"], start_s=start_s)
+    return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"], start_s=start_s, again=again)
 
 
-def _is_helped(ready: Mapping[str, Any], session: Session, train_s: float) -> bool:
-    """Whether it trained faster than batches come that are asked for one after another."""
-    asked = ready["asked_rate"]
-    return bool(asked) and session.feed.order.samples(0, session.consumed) > asked * train_s
+def _is_spared(ready: Mapping[str, Any], session: Session, train_s: float) -> bool:
+    """Whether a training may have waited less for its batches than one without evaluations, and without a proof before.
+
+    Helpers that cannot be seen are found out when it is over: batches that are asked for one after another, until none
+    lies ready, come more slowly than it trained.
+    """
+    task, consumed = session.task, session.consumed
+    if task.recipe.workers or task.size.keeps_items or "data_cache" in ready["effective"]:
+        return True
+    step_s = train_s / (consumed // task.recipe.micro_batches)
+    asked = asked_rate(session, step_s, ASKED_S)
+    return asked is not None and session.feed.order.samples(0, consumed) > asked * train_s
 
 
-def _unbroken(
-    task: Task, steps: int, every: int, show: Callable[[int, float], None], *, scheduled: bool
-) -> Iterator[float]:
-    """Trains anew for so many steps without a pause: the seconds that have passed after each `every` of them."""
-    session, spent_s = open_session(task), 0.0
+def train_again(
+    task: Task, steps: int, before: Trained, show: Callable[[int, float], None], *, scheduled: bool
+) -> Trained:
+    """The training of so many steps up to its last evaluation once more, without any: the same scores, its own seconds.
+
+    It wants a process of its own, where nothing was read before.
+    """
+    session = _cold(task)
+    every, last, seconds, spent_s = before.scores[0][0], before.scores[-1][0], list[float](), 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
-    for number, (loss, took_s) in enumerate(_steps(session, steps, advance, read_every=every), 1):
+    for number, (loss, took_s) in enumerate(_steps(session, last, advance, read_every=every), 1):
         spent_s += took_s
         if number % every == 0:
-            yield spent_s
+            seconds.append(spent_s)
             show(number, loss)
     session.feed.close()
+    timed = zip(before.scores, seconds, strict=True)
+    return replace(before, scores=tuple((number, passed_s, score) for (number, _, score), passed_s in timed))
+
+
+def _cold(task: Task) -> Session:
+    """A session in a process that has had none. Where code is compiled, that is done before, on a few batches."""
+    if task.recipe.compile:
+        nothing = Bounds(loader_rate=None, compute_rate=None)
+        return _begun(task, {}, replace(TIMED, whole_s=0.0), observed=True, bounds=nothing)[0]
+    settle_backend(task.recipe)
+    if task.recipe.blocking_sync:
+        task.device.block()
+    return open_session(task)
 
 
 def _forget(task: Task, cores: set[int]) -> None:
@@ -161,10 +183,12 @@ def range_test(
     return Ranged(points=tuple(points), steps=steps, own=own, inactive=ready["inactive"])
 
 
-def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, dict[str, Any]]:
+def _begun(
+    task: Task, proof: dict[str, Value], protocol: Protocol = TIMED, **how: Any
+) -> tuple[Session, dict[str, Any]]:
     """The first weights and the first batch once more, after another session has proved the settings: what it told."""
     cores = os.sched_getaffinity(0)
-    trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
+    trial, ready = begin(task, Timing.STEP, protocol, proof, other_seeds=False, **how)
     trial.session.feed.close()
     del trial
     _forget(task, cores)

@@ -105,17 +105,24 @@ def _pages(path: Path) -> tuple[int, int]:
 def of_feed(feed: Feed, *, pinned: bool, non_blocking: bool) -> dict[str, Value]:
     """What the loader shows, and whether its first batch lay in pinned memory."""
     starts, ever = len(feed.worker_pids), frozenset().union(*feed.worker_pids)
-    return {
-        "workers": feed.live_workers,
-        "prefetch_factor": getattr(feed.iterator, "_prefetch_factor", None) if feed.live_workers else None,
-        # The same processes served several epochs; after one epoch only the loader's own word can be had.
-        "persistent_workers": len(ever) == feed.live_workers > 0 if starts > 1 else feed.loader.persistent_workers,
-        "start_method": getattr(feed.loader.multiprocessing_context, "get_start_method", lambda: None)(),
-        "pinned_batches": pinned,
-        "overlapping_copies": pinned and non_blocking,
-        "pinned_cores": _keeps_a_core(feed),
-        "collate": _collation(feed.loader.collate_fn),
-    } | _of_worker_start(feed)
+    method = getattr(feed.loader.multiprocessing_context, "get_start_method", lambda: None)()
+    # What such workers import they compile anew, unless they find its bytecode.
+    imports = {} if method in {None, "fork"} else {"bytecode": not sys.dont_write_bytecode}
+    return (
+        {
+            "workers": feed.live_workers,
+            "prefetch_factor": getattr(feed.iterator, "_prefetch_factor", None) if feed.live_workers else None,
+            # The same processes served several epochs; after one epoch only the loader's own word can be had.
+            "persistent_workers": len(ever) == feed.live_workers > 0 if starts > 1 else feed.loader.persistent_workers,
+            "start_method": method,
+            "pinned_batches": pinned,
+            "overlapping_copies": pinned and non_blocking,
+            "pinned_cores": _keeps_a_core(feed),
+            "collate": _collation(feed.loader.collate_fn),
+        }
+        | imports
+        | _of_worker_start(feed)
+    )
 
 
 def _keeps_a_core(feed: Feed) -> bool:
@@ -249,9 +256,10 @@ def of_marks(step: Callable[[], object], push: Callable[[str], Any]) -> dict[str
 
 
 def of_interlude(interlude: Interlude | None) -> dict[str, Value]:
-    """How many epochs lay between evaluations in the whole interval that the warm-up ended with."""
+    """How many epochs lay between evaluations in the interval that the warm-up ended with, and what the last showed."""
     between = interlude.epochs_between() if interlude else None
-    return {"evaluation_epochs": int(between) if between == round(between or 0) else between}
+    shown = dict(interlude.effective) if interlude else {}
+    return {"evaluation_epochs": int(between) if between == round(between or 0) else between, **shown}
 
 
 def _spacing(monitor: Any, steps: int) -> int | None:

@@ -305,13 +305,13 @@ def of_capture(trainee: Trainee) -> dict[str, Value]:
 
 def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
     """What one more update shows: layers that ran again in the backward pass, and the kernels of the update."""
-    bound, calls = trainee.bound, Calls()
+    bound = trainee.bound
     inputs, targets = bound.transfer(batch)
     before = _versions(trainee.optimizer)
-    with calls.counted(trainee.model):
+    with _layer_calls(trainee.model) as calls:
         with bound.autocast():
             value = bound.loss(trainee.parallel(inputs), targets)
-        in_forward = calls.count
+        in_forward = len(calls)
         bound.backward(value)
     updated = _versions(trainee.optimizer) != before and _gradients_are_gone(trainee.optimizer)
     operators = Operators()
@@ -319,7 +319,7 @@ def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
         bound.update()
     seen: dict[str, Value] = {
         "update_in_backward": updated,
-        "checkpointing": calls.count > in_forward,
+        "checkpointing": len(calls) > in_forward,
         "clip_kernel": "foreach" if "aten::_foreach_norm" in operators.names else "loop",
         "average_kernel": "foreach" if "aten::_foreach_lerp_" in operators.names else "loop",
     }
@@ -349,25 +349,16 @@ def backwards_into(model: nn.Module) -> Iterator[list[None]]:
         hook.remove()
 
 
-@dataclass(slots=True)
-class Calls:
-    """Counts how often layers without layers of their own are called."""
-
-    count: int = 0
-
-    @contextmanager
-    def counted(self, model: nn.Module) -> Iterator[None]:
-        """Counts within the block."""
-        leaves = [one for one in model.modules() if not any(one.children())]
-        hooks = [one.register_forward_hook(self._called) for one in leaves]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def _called(self, _module: nn.Module, _inputs: Any, _output: Any) -> None:
-        self.count += 1
+@contextmanager
+def _layer_calls(model: nn.Module) -> Iterator[list[None]]:
+    """One entry for each call within the block of a layer without layers of its own."""
+    calls: list[None] = []
+    hooks = [one.register_forward_hook(lambda *_: calls.append(None)) for one in _layers(model)]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 class Operators(TorchDispatchMode):

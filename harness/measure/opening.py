@@ -1,9 +1,9 @@
 """The opening of an arm: its first steps, and what they show of its settings."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
-from math import ceil, inf, lcm
+from math import ceil, lcm
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
@@ -145,6 +145,8 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
         shown |= _between_ranks(session, opening)
     if timing is not Timing.EVALUATION:
         return shown, None
+    if task.recipe.evaluation_persistent_workers:
+        session.evaluate()  # workers that stay would inherit what counts, and be slowed by it for life
     with observed_step.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device.torch) as reads:
         evaluation = session.evaluate()
     shown |= observed_step.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
@@ -306,8 +308,9 @@ def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device:
 
 # A data set that keeps what it has read is timed as it is from its second epoch on.
 
-PROBED = 2  # batches that are read twice, unless one takes long
+PROBED, NEW = 3, 2  # batches that are read twice, unless they take long; batches behind those, to the epoch's end
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
+SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
 
 
 def fill_cache(session: Session, step_s: float, seconds: float, before: str | None = None) -> dict[str, Value]:
@@ -321,12 +324,10 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
     taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
-    told, dear_s = (before, inf) if before is not None else _kept(session, step_s, seconds, epoch)
+    told, least_s = (before, 0.0) if before is not None else _kept(session, step_s, seconds, epoch)
     if told in EPOCH_READ:
-        _seconds_from(session, 0, epoch)
-        if before is None:
-            *_, second, _ = (0.0, *sorted(_seconds_from(session, 0, min(2 * PROBED, epoch))))  # a stall is no two
-            told = IN_PART if second > dear_s else told
+        took_s = _seconds_from(session, 0, epoch)
+        told = told if before is not None or _is_whole(session, took_s, least_s) else IN_PART
     feed.order.go_to(taken)
     feed.taken = taken
     return {"data_cache": told} if told else {}
@@ -335,17 +336,44 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
 def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[str, float]:
     """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
-    And beyond how many seconds a batch is not kept: half way between reading it first and again.
+    And by how many seconds a reading must differ from another one to show whether its batch was kept.
     """
-    far = max(0, epoch - 2 * PROBED)  # not read by the first steps, unless the epoch is short
+    far = _far(epoch)
     first = _seconds_from(session, far, 1)
-    if first[0] <= seconds / 4:
+    if min(first[0], step_s) <= seconds / 4:  # a busy machine may make one reading long
         first += _seconds_from(session, far + 1, PROBED - 1)
     again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
-    saved_s = (sum(first) - sum(again)) / len(first) * session.task.recipe.micro_batches
-    if saved_s <= MATTERS * step_s or any(late >= CHEAPER * soon for late, soon in zip(again, first, strict=True)):
+    both, least_s = list(zip(first, again, strict=True)), MATTERS * step_s / session.task.recipe.micro_batches
+    if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
         return "", 0.0
-    return (FILLED if fmean(first) * epoch < seconds else STILL_FILLING), (fmean(first) + fmean(again)) / 2
+    saved_s = median(soon - late for soon, late in both)
+    return (FILLED if median(first) * epoch < seconds else STILL_FILLING), max(least_s, SHARE * saved_s)
+
+
+def _is_whole(session: Session, took_s: Sequence[float], least_s: float) -> bool:
+    """Whether a cache holds the first and the last batches of an epoch that was just read, each in so many seconds.
+
+    One that drops what was read long ago has dropped the first: they are dear once, and cheap when they are read again.
+    One that takes nothing more when it is full has not taken the last, which were new: they stay as dear as they were.
+    """
+    epoch = len(took_s)
+    soon, late = (_seconds_from(session, 0, min(PROBED, epoch)) for _ in range(2))
+    dropped = _mostly(two < CHEAPER * one and one - two > least_s for one, two in zip(soon, late, strict=True))
+    new = min(epoch, _far(epoch) + PROBED)
+    again = _seconds_from(session, new, epoch - new) if new < epoch else []
+    refused = _mostly(two >= CHEAPER * one and two > least_s for one, two in zip(took_s[new:], again, strict=True))
+    return not dropped and not refused
+
+
+def _far(epoch: int) -> int:
+    """The first of the batches that are read twice: the first steps have not read them, unless the epoch is short."""
+    return max(0, epoch - PROBED - NEW)
+
+
+def _mostly(votes: Iterable[bool]) -> bool:
+    """Whether more are for than against: a busy machine may spoil one reading of a few."""
+    given = list(votes)
+    return 2 * sum(given) > len(given)
 
 
 def _seconds_from(session: Session, number: int, batches: int) -> list[float]:

@@ -119,7 +119,8 @@ def file_system(folder: Path) -> str:
     """The kind of file system that a folder lies on: `ext4`, `nfs4`, `overlay`."""
     parents = {str(one) for one in (folder.resolve(), *folder.resolve().parents)}
     held = [one for one in psutil.disk_partitions(all=True) if one.mountpoint in parents]
-    return max(held, key=lambda one: len(one.mountpoint)).fstype if held else "an unknown file system"
+    last_first = reversed(held)  # of several on one folder the last one counts
+    return max(last_first, key=lambda one: len(one.mountpoint)).fstype if held else "an unknown file system"
 
 
 def free_bytes(device: str) -> tuple[int, ...]:

@@ -11,11 +11,12 @@ from torch import Tensor, profiler
 from torch.utils._pytree import tree_leaves
 
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.recipe import Value
 from harness.core.workload import Timeline, Traced
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver
-from harness.measure.lessons import TIMED, UNTIMED
+from harness.measure.lessons import TIMED
 from harness.measure.session import Task, Trainee
 from harness.measure.trial import begin
 

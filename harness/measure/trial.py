@@ -18,6 +18,7 @@ from harness.measure import observed_step
 from harness.measure.delay import begun
 from harness.measure.devices import Device, effective_backend, marked, moments, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
+from harness.measure.gpu import Board, board_of
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
@@ -35,7 +36,6 @@ from harness.measure.opening import (
 )
 from harness.measure.ranks import agreed, agreed_on
 from harness.measure.session import Session, Task, open_session
-from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient, undisturbed, warm_up
 
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})

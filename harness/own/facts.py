@@ -40,6 +40,7 @@ class Facts:
     whole_batches: bool = False  # whether each arm fetches as its own data set does: of two jobs that are compared
     in_order: bool = False  # its loader takes one item after another
     least_items: int = 0  # of the data sets that are compared, if there are several
+    lengths_differ: bool = False  # of those data sets
     least_samples: int = 1
     operations: int = 0
     traits: list[str] = field(default_factory=list)
@@ -47,6 +48,12 @@ class Facts:
     original: dict[str, str] = field(default_factory=dict)
     says: dict[str, str] = field(default_factory=dict)  # of what the harness sets in every arm, by its name
     notes: list[Note] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)  # by the version of a commit: its files, in the working tree
+
+    @property
+    def all_items(self) -> bool:
+        """Whether a timed epoch goes through all items, or all but an incomplete batch, in every arm alike."""
+        return self.epoch_steps >= self.steps and not self.lengths_differ
 
 
 USABLE = "usable"
@@ -192,6 +199,7 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
     return replace(
         ours,
         least_items=min(one.least_items or one.items for one in (ours, theirs)),
+        lengths_differ=ours.lengths_differ or theirs.lengths_differ or ours.items != theirs.items,
         epoch_steps=steps,
         keeps_items=ours.keeps_items or theirs.keeps_items,
         kept_outside=ours.kept_outside or theirs.kept_outside,

@@ -24,6 +24,7 @@ from harness.core.own_file import (
     looked_at_since,
     needs_of,
     note_needs,
+    opened_elsewhere,
     parse_address,
     tell_arms,
     unpacked,
@@ -160,15 +161,14 @@ def _check_opened(then: Address, revision: str, opened: Iterable[str]) -> None:
 
     Both arms work in one folder, and both would read what lies there now.
     """
-    found = unpacked(then.path.resolve())
+    file = then.path.resolve()
+    found = unpacked(file)
     assert found is not None  # noqa: S101  it was unpacked by `since`
     tree, top = found
-    for place in map(Path, map(os.path.realpath, opened)):
-        if place.suffix in {".py", ".pyc"} or not place.is_relative_to(top) or place.is_relative_to(tree):
-            continue  # of modules it is told by themselves
+    for place in map(Path, opened_elsewhere(file, opened)):
         was = tree / place.relative_to(top)
-        if place.is_file() and was.is_file() and not filecmp.cmp(was, place, shallow=False):
-            beside = os.path.relpath(was, then.path.resolve().parent)
+        if place.is_file() and not filecmp.cmp(was, place, shallow=False):
+            beside = os.path.relpath(was, file.parent)
             raise Mistake(
                 f"{then.path.name} at {revision} opens {place.relative_to(top)} in the working tree, where it is not "
                 "what it was at that commit, so that both versions would read the same; name a commit that opens it "
@@ -183,7 +183,7 @@ class Seen:
 
     facts: Facts
     process: dict[str, str]  # what importing its file set for the whole process
-    opened: tuple[str, ...]  # files that were read meanwhile
+    opened: tuple[str, ...]  # files that were read meanwhile, and when the facts that are kept were seen
 
 
 def seen(address: Address) -> Seen:
@@ -199,7 +199,8 @@ def seen(address: Address) -> Seen:
         raise Mistake(told["mistake"])
     note_needs(address.path, told["files"])
     tell_arms(address, told["digest"])
-    return Seen(read_facts(told["facts"]), told["process"], tuple(told["opened"]))
+    facts = read_facts(told["facts"])
+    return Seen(facts, told["process"], (*told["opened"], *facts.opened))
 
 
 def told_of(where: str, workload: Workload) -> dict[str, Any]:

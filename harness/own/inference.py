@@ -115,7 +115,7 @@ def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
         for option in job.options:
             facts = _with_option(option, job, facts, file, looks)
         for one in looks if facts.kept_outside else ():
-            one.fill(facts.batch * facts.epoch_steps)
+            one.fill(facts)
     looks.clear()
     gc.collect()
     if torch.cuda.is_initialized():
@@ -370,10 +370,13 @@ class Looking:
         new_s, here_s = (statistics.mean(one) for one in zip(*pairs, strict=True))
         return _saves(new_s, here_s, saved_s)
 
-    def fill(self, epoch_items: int) -> None:
+    def fill(self, facts: Facts) -> None:
         """Reads a timed epoch once, so that every arm finds what it reads; raises Mistake where that takes too long."""
-        items, began = Items(self.source.dataset, epoch_items, self.shape, seeded=False, file=self.file), perf_counter()
-        for index in range(epoch_items):
+        began, items = perf_counter(), Items(
+            self.source.dataset, facts.batch * facts.epoch_steps, self.shape, seeded=False, file=self.file,
+            in_order=facts.in_order, first=facts.all_items,
+        )  # fmt: skip
+        for index in range(len(items)):
             with in_words("The data set cannot be read"):
                 items[index]
             if perf_counter() - began > FILLED_S:

@@ -33,6 +33,9 @@ from harness.core.own_file import (
     files_of,
     is_being_read,
     looked_at_since,
+    name_in,
+    opened_elsewhere,
+    opened_so_far,
     own_folders,
     parse_address,
     read_file,
@@ -180,7 +183,7 @@ class Job:
             shape={"items": facts.least_items or facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
             compute_s=facts.compute_s, keeps_items=facts.keeps_items, seeded_items=facts.seeded,
             whole_batches=facts.whole_batches, draw=None if facts.kept_outside else 0,
-            all_items=facts.epoch_steps >= facts.steps, in_order=facts.in_order,
+            all_items=facts.all_items, in_order=facts.in_order,
         )  # fmt: skip
         return Workload(
             name=name, title=f"{name}: training of the user's own", origin=address.path.name,
@@ -188,8 +191,9 @@ class Job:
             parts=builder.parts,
             own=dict.fromkeys((*(one.name for one in self.options), *named, *builder.versions), False),
             elsewhere={NOW: str(replace(newer, version=NOW))} if newer else {},
-            lesson=Lesson(steps=LESSON_EPOCHS * facts.steps, better=self.better, epoch_steps=facts.steps)
-            if self.score else None,
+            lesson=Lesson(
+                steps=LESSON_EPOCHS * facts.steps, better=self.better, epoch_steps=size.shape["items"] // facts.batch
+            ) if self.score else None,
             original=facts.original, least_samples=facts.least_samples, fixed=facts.fixed,
             operations=dict.fromkeys(SIZES, facts.operations) if facts.operations else {},
             source=training_of(address.path.name, digest), seen=tuple(described_facts(facts).splitlines()),
@@ -313,7 +317,9 @@ def _digest_for(one: Job, address: Address, newer: Address | None) -> str:
     """The digest of a job, of both versions if there is a newer one; arms are told it and have it from there."""
     if (told := digest_told(address)) is not None:
         return told
-    words = f"{address.names} {one.name} {one.batch}"
+    # However the address names it: a script that measures its job and a command that is given the script mean the same.
+    called = name_in(address.path, one) or next(iter(address.names), "")
+    words = f"{called} {address.names[1:]} {one.name} {one.batch}"
     if (old := unpacked(address.path)) is not None:
         words += old[0].name  # its own facts, though no file beside it has changed since
     digest = _digest_of(address.path, words + (_digest_of(newer.path, words) if newer else ""))
@@ -342,6 +348,7 @@ def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer:
     # Its steps would disturb whatever is timed, and their own times would be kept.
     with nullcontext() if TOLD in os.environ or is_measuring() else measuring_alone():
         facts = look(one, file, others)
+    facts.opened = opened_elsewhere(file, opened_so_far())
     if newer:
         from harness.own.history import seen
 

@@ -5,8 +5,8 @@ windows come out with a median error of 13 % (tests/plan/test_cost.py). How long
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import TypeVar
 
@@ -21,8 +21,10 @@ IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen
 SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter where it takes longer than thought
 LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
+CUDA_START_S = 3.5  # of it on a GPU, which sets up a context and loads CUDA's libraries too
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
-# First steps of a later replicate on a CPU; what is timed on anything else takes as many as in the first.
+# First steps of a later replicate; what is timed on anything else takes as many as in the first, and so do steps that
+# do not take the host's cores.
 LATER_STEPS = {Timing.LOADER: 0, Timing.STEP: 1, Timing.EPOCH: 1}
 OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
 FIRST_OF_TWO = 0.5  # of the two replicates that give a ratio, one is the first
@@ -42,6 +44,9 @@ class Pace:
     epoch_steps: float = math.inf
     cores: int = 1  # on which arms may begin side by side
     compute_s: float | None = None  # of a step, about what is not loading; None where nobody knows
+    start_s: float = START_S
+    steps_on_host: bool = True  # so that arms take fewer first steps in later replicates
+    meets_shapes: bool = False  # whether arms meet the samples of all windows before the first, for their shapes
 
     def of(self, timing: Timing) -> float:
         """Seconds of what is timed once a step."""
@@ -72,14 +77,15 @@ def replicate_s(
     steps_s, timed_s = (
         tuple(one / speedup for speedup in (1.0, *speedups)) for one in (pace.step_s, pace.of(block.timing))
     )
-    begin_s = start_s(protocol, steps_s, pace.cores, first, block.timing, timed_s)
-    return begin_s + windows_s(block, protocol, timed_s, pace.epoch_steps)
+    begin_s = start_s(protocol, steps_s, pace, first, block.timing, timed_s)
+    shapes_s = _shapes_s(block, protocol, steps_s, pace.epoch_steps) if pace.meets_shapes else 0.0
+    return begin_s + shapes_s + windows_s(block, protocol, timed_s, pace.epoch_steps)
 
 
 def start_s(
     protocol: Protocol,
     steps_s: Sequence[float],
-    cores: int = 1,
+    pace: Pace = USUAL,
     first: float = FIRST_OF_TWO,
     timing: Timing = Timing.STEP,
     timed_s: Sequence[float] | None = None,
@@ -88,27 +94,61 @@ def start_s(
     is_part = timing in {Timing.LOADER, Timing.COMPUTE}
     judged = 1.0 if protocol.judged_again else first
     spread = 0.0 if is_part else judged * (1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS)
-    again = LATER_STEPS.get(timing, protocol.loss_steps)  # where nobody judges losses in later replicates
+    fewer = pace.steps_on_host or timing is Timing.LOADER
+    again = LATER_STEPS.get(timing, protocol.loss_steps) if fewer else protocol.loss_steps  # where none are judged
     taken = judged * protocol.loss_steps + (1 - judged) * again + first * OBSERVED_STEPS
     floor_s = sum(_warm_s(protocol, one) for one in timed_s or steps_s)
     bounds_s = 0.0 if is_part else (1 + first * (len(steps_s) - 1)) * protocol.upper_bound_s
     begin_s = (
-        len(steps_s) * START_S + taken * sum(steps_s) + spread * protocol.loss_steps * steps_s[0] + floor_s + bounds_s
+        len(steps_s) * pace.start_s
+        + taken * sum(steps_s)
+        + spread * protocol.loss_steps * steps_s[0]
+        + floor_s
+        + bounds_s
     )
-    side_by_side = 1 if protocol.settle_s else min(cores, len(steps_s))
+    side_by_side = 1 if protocol.settle_s else min(pace.cores, len(steps_s))
     return IMPORTS_S + begin_s / side_by_side + first * sum(_settling_s(protocol, one) for one in timed_s or steps_s)
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
     """Seconds of all windows of one replicate, and of what leads into them; longer where an arm is far faster."""
-    steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps)
-    if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
-        steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
+    steps = _window_steps(block, protocol, steps_s, epoch_steps)
     rounds, treatments = block.rounds or protocol.rounds, len(steps_s) - 1
     visits = (rounds * math.ceil(treatments / PER_WINDOW_PAIR) + 1, *[rounds] * treatments)
     lead = [_lead_steps(protocol, one) + EXTRA_STEPS for one in steps_s]
     each_s = [RESUMED_S + (steps + led) * one for led, one in zip(lead, steps_s, strict=True)]
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
+
+
+def _window_steps(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> int:
+    group = group_of(_arms(block), block.timing)
+    steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps, group)
+    if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
+        steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
+    return steps
+
+
+def group_of(arms: Iterable[Configuration], timing: Timing) -> int:
+    """A common multiple of the loader workers of all arms: windows hold whole groups of as many steps."""
+    if timing in {Timing.EVALUATION, Timing.COMPUTE}:
+        return 1  # windows draw on none
+    return math.lcm(*(_workers(one) or 1 for one in arms))
+
+
+def _workers(config: Configuration) -> int:
+    return next((one.level for one in config.options if one.name == "workers" and isinstance(one.level, int)), 0)
+
+
+def _arms(block: Block) -> tuple[Configuration, ...]:
+    return block.reference, *(one.treatment for one in block.comparisons)
+
+
+def _shapes_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
+    """Seconds in which every arm goes through the samples of its windows once before they are timed."""
+    if block.timing is not Timing.STEP or not protocol.discarded_rounds:
+        return 0.0
+    window = _window_steps(block, protocol, steps_s, epoch_steps) + 2 * max(map(_workers, _arms(block)))
+    return min(epoch_steps, (block.rounds or protocol.rounds) * window) * sum(steps_s)
 
 
 def _warm_s(protocol: Protocol, step_s: float) -> float:
@@ -151,11 +191,16 @@ def first_ratios_s(plan: Plan, paces: Mapping[str, Pace]) -> dict[str, float]:
     """Seconds until there is a ratio of each workload: of its first comparison in as few replicates as give one."""
     first: dict[str, Block] = {}
     for block in plan.blocks:
-        first.setdefault(block.reference.workload, block)
+        first.setdefault(block.reference.workload, _of(block, (1,)))
     return {
-        name: FEWEST_REPLICATES * replicate_s(block, plan.protocol, _pace(block, paces), expected_speedups(block)[:1])
-        for name, block in first.items()
+        name: FEWEST_REPLICATES * replicate_s(one, plan.protocol, _pace(one, paces), expected_speedups(one))
+        for name, one in first.items()
     }
+
+
+def _of(block: Block, positions: Sequence[int]) -> Block:
+    """The block with these of its treatments alone."""
+    return replace(block, comparisons=tuple(block.comparisons[one - 1] for one in positions))
 
 
 def slowness(measured_s: Mapping[Name, float], guessed_s: Mapping[Name, float]) -> float | None:
@@ -268,7 +313,7 @@ class Forecast:
             self.paces.get(block.reference.workload, USUAL),
             FIRST_OF_TWO if replicate is None else replicate == 0,
         )
-        return replicate_s(block, self.plan.protocol, pace, speedups, first)
+        return replicate_s(_of(block, positions), self.plan.protocol, pace, speedups, first)
 
     def _speedup(self, block: Block, position: int) -> float:
         """By how much a treatment's steps are faster than the reference's, as far as it is known."""

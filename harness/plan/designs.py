@@ -464,27 +464,29 @@ def stages(scope: Scope) -> Iterator[Entry]:
     """What counts on whole steps, and every other option on the part of the step that it changes: `composition.py`.
 
     All together and what goes to the cause are timed on steps, then options that change the loader alone or the step
-    alone on that, the cause too: what it shows on steps tells how much of a part's gain arrives there. The rest
-    follows, on steps. Where these are hardly more than loading, steps on batches of the device are far cheaper: they
-    come first.
+    alone on that, the cause last: what it shows on steps tells how much of a part's gain arrives there, and it has a
+    ratio already. The rest follows, on steps. Where these are hardly more than loading, steps on batches of the device
+    are far cheaper: they come first.
     """
     everything_on, *others = combined(scope)
     first, whole = [everything_on], others
     apart: dict[Timing, list[Entry]] = {one: [] for one in _parts(scope)}
+    causes: dict[Timing, list[Entry]] = {one: [] for one in apart}
     loads = Timing.COMPUTE in apart and Timing.LOADER not in apart
     for optimization in ordered(scope):
         entry = single(scope, optimization, optimization.usual_level(scope.environment))
         if not isinstance(entry, Comparison) or entry.reference != scope.reference:
             whole.append(entry)
             continue
-        part = apart.get(optimization.alone_on) if optimization.alone_on else None
+        is_cause = optimization.name in scope.workload.first_look[:1]
+        part = (causes if is_cause else apart).get(optimization.alone_on) if optimization.alone_on else None
         if part is not None and optimization.alone_on:
             part.append(replace(entry, timing=optimization.alone_on))
-        if optimization.name in scope.workload.first_look[:1]:
+        if is_cause:
             first.append(entry)
         elif part is None:
             whole.append(entry)
-    alone = [one for part in apart.values() for one in part]
+    alone = [one for timing, part in apart.items() for one in (*part, *causes[timing])]
     yield from (*alone, *first) if loads else (*first, *alone)
     yield from sorted(whole, key=_kind)
 

@@ -31,7 +31,16 @@ from harness.core.plan import BOTH_WAYS, STAGES, Block, NoResult, Plan, Request
 from harness.core.protocol import PROTOCOLS, REPLICATES_ALONE, Protocol
 from harness.core.recipe import of_process
 from harness.core.workload import Workload
-from harness.plan.cost import USUAL, Pace
+from harness.plan.cost import (
+    CUDA_START_S,
+    IMPORTS_S,
+    START_S,
+    USUAL,
+    Pace,
+    expected_speedups,
+    group_of,
+    replicate_s,
+)
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
 from harness.plan.feasibility import Entry, Scope, all_options, compare, equal_samples, single, with_batch
 from harness.plan.schedule import blocks, in_their_own
@@ -53,10 +62,9 @@ class Context:
 
     def config(self, request: ConfigurationRequest) -> Configuration:
         """The configuration a user asked for, at the machine's usual size where none is named; raises Mistake."""
-        size = usual_size(self.environment)
-        plain = self.catalogue.config(replace(request, names=()), size, self.environment)
+        plain = self.catalogue.config(replace(request, names=()), USUAL_SIZE, self.environment)
         names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
-        return self.catalogue.config(replace(request, names=names), size, self.environment)
+        return self.catalogue.config(replace(request, names=names), USUAL_SIZE, self.environment)
 
     def at_equal_samples(self, treatment: Configuration, reference: Configuration) -> Configuration:
         """The reference as it is measured, with as many samples for each update as the treatment; raises Conflict."""
@@ -87,9 +95,8 @@ def reference_request(name: str, workload: str, size: str | None, batch: int | N
     return ConfigurationRequest(workload=workload, size=size, batch=batch, names=names)
 
 
-def usual_size(environment: Environment) -> str:
-    """The size that is measured where none is named."""
-    return "standard" if environment.accelerated and not environment.emulated else "quick"
+# The size that is measured where none is named: files of the real sizes take longer to write than a first look takes.
+USUAL_SIZE = "quick"
 
 
 def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
@@ -180,9 +187,10 @@ GPU_STEP_S = 0.02  # of a baseline on batches of a GPU, about: 3 to 140 ms are e
 def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
     """What a size says of its steps, which it says of one core: what loads there does so beside any device.
 
-    Beside a device that is emulated loading takes nearly all of a step, as it does on the core.
+    Beside a device that is emulated loading takes nearly all of a step, as it does on the core. Arms begin side by side
+    on a CPU alone. A GPU keeps memory and kernels for every shape of a batch, which its arms meet first.
     """
-    known = workload.sizes[size]
+    known, on_gpu = workload.sizes[size], device != "cpu" and not is_emulated(device)
     if is_emulated(device):
         emulated_s = step_named(device)
         step_s = max(known.step_s or USUAL.step_s, emulated_s or 0.0)
@@ -193,23 +201,38 @@ def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
     else:
         compute_s = min(GPU_STEP_S, known.compute_s or USUAL.step_s)
         step_s = compute_s + max(0.0, (known.step_s or USUAL.step_s) - known.compute_s)
-    return Pace(step_s=step_s, compute_s=compute_s, epoch_steps=known.epoch_steps, cores=cores)
+    return Pace(
+        step_s=step_s,
+        compute_s=compute_s,
+        epoch_steps=known.epoch_steps,
+        cores=cores if device == "cpu" else 1,
+        start_s=CUDA_START_S if on_gpu else START_S,
+        steps_on_host=not on_gpu,
+        meets_shapes=on_gpu
+        and not known.keeps_items
+        and not workload.traits.isdisjoint({"few_shapes", "varying_shapes"}),
+    )
 
 
 # Isolation: whose arms may live in one process.
 
 PROCESS, SHARED = "process", "shared"
+OF_FILE = "a user's file: the data set, patches and threads that it makes would be those of all arms"
+UNSEEN = "epochs and evaluations: nobody has seen yet that sharing leaves their ratios as they are"
 
 
 def own_process(comparison: Comparison, catalogue: Catalogue, device: str) -> str | None:
     """Why the arms of a comparison need processes of their own, in words; None where they may share one."""
     names = {one.name for config in (comparison.treatment, comparison.reference) for one in config.options}
     known = (one.reason for one in catalogue.apart if one.device == device and names.issuperset(one.names))
-    return _by_its_recipes(comparison, catalogue) or next(known, None)
+    unseen = UNSEEN if comparison.timing in {Timing.EPOCH, Timing.EVALUATION} else None
+    return _by_its_recipes(comparison, catalogue) or unseen or next(known, None)
 
 
 def _by_its_recipes(comparison: Comparison, catalogue: Catalogue) -> str | None:
     workload = catalogue.workload(comparison.reference.workload)
+    if workload.path is not None:
+        return OF_FILE
     baseline, *recipes = (
         compose(workload, options, catalogue.known)
         for options in ((), comparison.treatment.options, comparison.reference.options)
@@ -292,14 +315,14 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         design=request.design,
         seed=request.seed,
         protocol=protocol,
-        blocks=tuple(
-            _paced(block, catalogue, protocol, shortly=shortly)
-            for block in blocks(
-                comparisons,
-                protocol.treatments,
-                _sharing(request, catalogue, environment.device),
-                in_order=request.design in {STAGES, BOTH_WAYS},
-            )
+        blocks=_in_blocks(
+            comparisons,
+            protocol,
+            catalogue,
+            environment,
+            _sharing(request, catalogue, environment.device),
+            in_order=request.design in {STAGES, BOTH_WAYS},
+            shortly=shortly,
         ),
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
         names=_names(request, scopes, comparisons),
@@ -338,26 +361,70 @@ def paces_of(plan: Plan, catalogue: Catalogue, environment: Environment) -> dict
     return {name: pace_of(catalogue.workload(name), size, *here) for name, size in sizes.items()}
 
 
-def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue, device: str) -> Plan:
+def plan_of(
+    design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue, environment: Environment
+) -> Plan:
     """A plan of some comparisons as another plan would make them."""
     isolation = SHARED if any(block.shared for block in like.blocks) else PROCESS
-    made = blocks(
-        comparisons,
-        like.protocol.treatments,
-        _sharing(Request(isolation=isolation), catalogue, device),
-    )
+    shares = _sharing(Request(isolation=isolation), catalogue, environment.device)
     return replace(
         like,
         design=design,
-        blocks=tuple(_paced(block, catalogue, like.protocol) for block in made),
+        blocks=_in_blocks(comparisons, like.protocol, catalogue, environment, shares),
         no_results=(),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
 
 
+FEW_WORKERS = 2  # whose groups make no window much longer
+
+
+def _in_blocks(
+    comparisons: Sequence[Comparison],
+    protocol: Protocol,
+    catalogue: Catalogue,
+    environment: Environment,
+    shares: Callable[[Comparison], bool],
+    *,
+    in_order: bool = False,
+    shortly: bool = False,
+) -> tuple[Block, ...]:
+    """The comparisons in blocks; those with different numbers of loader workers apart, where that takes less time.
+
+    All windows of a block hold whole groups of its loader workers: beside 5 of one arm and 8 of another, 80 steps each.
+    A block of its own costs another reference.
+    """
+
+    def seconds(part: Sequence[Comparison]) -> float:
+        config = part[0].reference
+        one = Block(identity="", reference=config, timing=part[0].timing, comparisons=tuple(part))
+        one = _paced(one, catalogue, protocol, shortly=shortly)
+        workload = catalogue.workload(config.workload)
+        pace = pace_of(workload, config.size, environment.device, environment.cores)
+        return replicate_s(one, protocol, pace, expected_speedups(one)) - IMPORTS_S  # which all blocks share
+
+    def split(group: Sequence[Comparison]) -> Iterable[Sequence[Comparison]]:
+        parts: dict[int, list[Comparison]] = {}
+        for one in group:
+            count = group_of((one.reference, one.treatment), one.timing)
+            parts.setdefault(count if count > FEW_WORKERS else 1, []).append(one)
+        apart = len(parts) > 1 and sum(map(seconds, parts.values())) < seconds(group)
+        return parts.values() if apart else (group,)
+
+    made = blocks(comparisons, protocol.treatments, shares, split, in_order=in_order)
+    return tuple(_paced(block, catalogue, protocol, shortly=shortly) for block in made)
+
+
 def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
     """The workloads of a request: those named, or the user's own, or all."""
     return request.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
+
+
+def short_steps(catalogue: Catalogue, size: str, protocol: Protocol) -> tuple[str, ...]:
+    """Workloads that show many pairs in little time at a size, the shortest steps first."""
+    sizes = {name: one.sizes[size] for name, one in catalogue.workloads.items() if size in one.sizes}
+    known = sorted((one.step_s or USUAL.step_s, name) for name, one in sizes.items())
+    return tuple(name for step_s, name in known if not protocol.is_slow(step_s))
 
 
 REAL_SIZE = "standard"

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 from random import Random
@@ -11,7 +11,18 @@ from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Lost, Precision, Precisions, Record, Window, in_turn, is_apart, window_pairs
+from harness.core.records import (
+    TIMED_OUT,
+    Lost,
+    Place,
+    Precision,
+    Precisions,
+    Record,
+    Window,
+    in_turn,
+    is_apart,
+    window_pairs,
+)
 
 # What is still to be measured: a pure function of the plan and the records, so that any run can be continued.
 
@@ -43,17 +54,27 @@ def _is_of_shared(record: Record) -> bool:
     return isinstance(record, Window) and record.arm.shared and record.arm.position > 0
 
 
-def outstanding(block: Block, replicate: int, records: Iterable[Record], protocol: Protocol) -> dict[int, int]:
-    """Rounds that each treatment still needs in one replicate; what failed needs none."""
+def outstanding(
+    block: Block, replicate: int, records: Iterable[Record], protocol: Protocol, over: Collection[Place] = ()
+) -> dict[int, int]:
+    """Rounds that each treatment still needs in one replicate; what failed, here or as one of those `over`, none."""
     mine = [one for one in records if one.arm.block == block.identity and one.arm.replicate == replicate]
-    over = {position for position in range(len(block.comparisons) + 1) if given_up(position, mine)}
-    if 0 in over:
+    ended = {*failures(mine), *over}
+    if (block.identity, 0) in ended:
         return {}
     left = {}
     for position in range(1, len(block.comparisons) + 1):
-        if position not in over and (missing := (block.rounds or protocol.rounds) - pairs_of(position, mine)) > 0:
+        if (block.identity, position) not in ended and (
+            missing := (block.rounds or protocol.rounds) - pairs_of(position, mine)
+        ) > 0:
             left[position] = missing
     return left
+
+
+def failures(records: Iterable[Record]) -> set[Place]:
+    """The arms, by block and position, that failed or were skipped in any replicate: no ratio comes of them."""
+    lost = (one for one in records if isinstance(one, Lost) and one.outcome != INTERRUPTED)
+    return {(one.arm.block, one.arm.position) for one in lost}
 
 
 def given_up(position: int, records: Iterable[Record]) -> bool:
@@ -62,13 +83,16 @@ def given_up(position: int, records: Iterable[Record]) -> bool:
 
 
 def settled(lost: Lost, records: Iterable[Record], protocol: Protocol) -> Lost:
-    """The same loss, as a failure if the arm was interrupted too often before."""
-    place = (lost.arm.block, lost.arm.replicate, lost.arm.position)
-    before = [
-        one
-        for one in records
-        if isinstance(one, Lost) and (one.arm.block, one.arm.replicate, one.arm.position) == place
-    ]
+    """The same loss, as a failure if the arm was interrupted too often before in this replicate.
+
+    A time-out is an interruption, and no failure, of an arm that has given windows in another one.
+    """
+    same = [one for one in records if (one.arm.block, one.arm.position) == (lost.arm.block, lost.arm.position)]
+    before = [one for one in same if isinstance(one, Lost) and one.arm.replicate == lost.arm.replicate]
+    if lost.kind in TIMED_OUT and any(
+        isinstance(one, Window) and one.arm.replicate != lost.arm.replicate for one in same
+    ):
+        lost = replace(lost, outcome=INTERRUPTED)
     if lost.outcome != INTERRUPTED or len(before) + 1 < protocol.attempts:
         return lost
     words, *remedy = lost.reason.rsplit("; ", 1)
@@ -177,6 +201,17 @@ def _urgency(block: Block, position: int, precisions: Precisions) -> tuple[bool,
     return position not in block.claimed, -(precision.half_width if precision else math.inf)
 
 
+def is_complete(plan: Plan, records: Iterable[Record], known: Callable[[Plan, Sequence[Record]], Precisions]) -> bool:
+    """Whether nothing of a plan is left to measure; `known` tells the precisions, if there are looks."""
+    records = tuple(records)
+    kept, over = by_replicate(records), failures(records)
+    for block in plan.blocks:
+        for replicate in range(block.replicates_in(plan.protocol)):
+            if outstanding(block, replicate, kept.get((block.identity, replicate), []), plan.protocol, over):
+                return False
+    return plan.protocol.target is None or not further(plan, kept, known(plan, records))
+
+
 PER_WINDOW_PAIR = 2  # treatments between two visits of the reference
 
 
@@ -185,18 +220,25 @@ def in_their_own(_comparison: Comparison) -> bool:
     return False
 
 
+def undivided(group: Sequence[Comparison]) -> Iterable[Sequence[Comparison]]:
+    """All of a few that have one reference and timing."""
+    return (group,)
+
+
 def blocks(
     comparisons: Iterable[Comparison],
     treatments: int,
     shares: Callable[[Comparison], bool] = in_their_own,
+    split: Callable[[Sequence[Comparison]], Iterable[Sequence[Comparison]]] = undivided,
     *,
     in_order: bool = False,
 ) -> tuple[Block, ...]:
     """Comparisons with one reference and timing together, a few at a time; workloads take turns.
 
     `shares` tells of a comparison whether its arms may live in the process of others; those that may are together, and
-    come before those that may not and cost more. `in_order` keeps those together alone that follow each other, where a
-    design has put first what must come first.
+    come before those that may not and cost more. `split` divides those that would share a block into parts that get one
+    each. `in_order` keeps those together alone that follow each other, where a design has put first what must come
+    first.
     """
     grouped: dict[tuple[int, bool, Configuration, Timing], list[Comparison]] = {}
     runs = groupby(comparisons, key=lambda one: (one.reference, one.timing))
@@ -207,8 +249,8 @@ def blocks(
     by_workload: dict[str, list[tuple[bool, tuple[Comparison, ...]]]] = {}
     for (_, isolated, reference, _), group in sorted(grouped.items(), key=lambda one: one[0][:2]):
         for first in range(0, len(group), treatments):
-            chunk = tuple(group[first : first + treatments])
-            by_workload.setdefault(reference.workload, []).append((not isolated, chunk))
+            for chunk in split(group[first : first + treatments]):
+                by_workload.setdefault(reference.workload, []).append((not isolated, tuple(chunk)))
     turns = [chunk for turn in zip_longest(*by_workload.values()) for chunk in turn if chunk]
     return tuple(
         Block(

@@ -178,7 +178,7 @@ def _of_gain(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     yield from _meetings(item, about)
     yield from _elsewhere(item, about)
     if item.effect.row.on_steps is None:
-        yield from costs(item.effect.with_it, item.effect.without_it)
+        yield from costs(item.effect.with_it, item.effect.without_it, shared=item.effect.estimate.shared)
     yield from starts(item.break_even)
     yield quality(item.effect.row.quality, item.optimization.numerics if item.optimization else None)
     if item.optimization:
@@ -241,8 +241,8 @@ def _elsewhere(item: Item, about: WorkloadAdvice) -> Iterator[str]:
             yield f"{_place(one, about)}: {ratio(one.gain)}, {one.verdict}."
 
 
-def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
-    """Memory of both arms and the time to the first step."""
+def costs(ours: Profile | None, theirs: Profile | None, *, shared: bool) -> Iterator[str]:
+    """Memory of both arms and the time to the first step, which arms that share a warm process do not tell."""
     if ours is None or theirs is None:
         return
     kind, host = host_memory(ours, theirs)
@@ -251,7 +251,8 @@ def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
         found.append(_memory("device peak", ours.device_bytes, theirs.device_bytes))
     if found:
         yield f"Memory: {'; '.join(found)}."
-    yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
+    if not shared:
+        yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
 
 
 def _memory(where: str, ours: int | None, theirs: int | None) -> str:
@@ -387,7 +388,8 @@ def _best(best: Candidate, among: int, about: WorkloadAdvice, known: Mapping[str
         yield f"Over {about.base.name if about.base else 'the reference'} by way of {best.rows[0].label}."
     if among > 1:
         yield f"The best of {among} that keep the rule, so it looks a little better than it is."
-    yield from costs(best.profile, best.base_profile)
+    shared = any(row.estimate.shared for row in best.rows if row.estimate)
+    yield from costs(best.profile, best.base_profile, shared=shared)
     yield from starts(best.break_even)
     # A stack promises no more than the option in it that promises least.
     promises = (known[one.name].numerics for one in named if one.name in known)

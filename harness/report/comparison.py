@@ -16,8 +16,9 @@ from harness.analyze.comparison import (
     Throughput,
     Unlike,
 )
-from harness.analyze.estimate import ALIKE, Difference
+from harness.analyze.estimate import ALIKE, OF_TABLE, Difference
 from harness.analyze.grouping import together
+from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck
 from harness.report.document import Heading, Part, Table, listed, plain, to_json
 from harness.report.matrix import TIMED
@@ -36,15 +37,18 @@ def by_value(values: Mapping[str, str]) -> str:
 
 def wordless(configs: Sequence[Shared]) -> Iterator[str]:
     """The words where configurations have no ratio or no verdict in one place, those with the same words together."""
-    found = ((one.letter, one.entry.row, config.label) for config in configs for one in config.found)
-    restless = "the machine was too restless for a verdict"
-    told = together(
-        ((letter, row.absence.words if row.absence else restless), label)
-        for letter, row, label in found
-        if row.absence or (row.estimate and row.estimate.disturbed)
-    )
+    found = ((one.letter, _wordless(one.entry.row), config.label) for config in configs for one in config.found)
+    told = together(((letter, words), label) for letter, words, label in found if words)
     for (letter, words), labels in told.items():
         yield f"{', '.join(labels)} on {letter}: {words}"
+
+
+def _wordless(row: Row) -> str:
+    if row.absence:
+        return row.absence.words
+    if row.estimate and row.estimate.disturbed:
+        return "the machine was too restless for a verdict"
+    return OF_TABLE if row.estimate and row.estimate.looked_up else ""
 
 
 def why(configs: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> Iterator[str]:

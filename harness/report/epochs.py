@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy import stats
-
 from harness.analyze.attribution import learns_alike
+from harness.analyze.estimate import half_width_of
 from harness.analyze.matrix import Matrix
 from harness.analyze.profile import Profile
 from harness.core.optimization import Timing
@@ -19,7 +18,6 @@ HOW = (
     "An epoch's samples divided by the rate that was measured, evaluations left out. Intervals are those of the "
     "processes of this run: a time holds for this machine and this hour, and is less sure than a ratio."
 )
-CONFIDENCE = 0.975  # on one side of a 95 % interval
 _COLUMNS = (
     Column(name="workload", whole=True),
     Column(name="configuration", short=True),
@@ -64,9 +62,7 @@ def _of(matrix: Matrix, name: str) -> Iterator[Epoch]:
 def _at(matrix: Matrix, workload: str, label: str, profile: Profile) -> Epoch:
     samples = matrix.epochs[workload]
     logs = [math.log(one) for one in profile.replicate_rates]
-    factor = None
-    if len(logs) > 1:
-        factor = math.exp(float(stats.t.ppf(CONFIDENCE, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs)))
+    factor = math.exp(half_width_of(stdev(logs), len(logs))) if len(logs) > 1 else None
     rate = math.exp(fmean(logs)) if logs else profile.rate
     return Epoch(
         workload=workload,

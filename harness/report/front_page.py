@@ -36,6 +36,7 @@ from harness.report.published import (
     telling,
 )
 from harness.report.published_parts import (
+    ITS_OWN,
     Page,
     Part,
     bounds,
@@ -392,7 +393,7 @@ def _ends(ratios: Iterable[float]) -> str:
 def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> str:
     """What a stack gains over what the real system had switched on, in this environment or another one of ours."""
     if best.row.label == ORIGINAL:
-        return "1: these are its settings"
+        return ITS_OWN
     there, found = _against_original(place, setting, topic, best)
     if found is None:
         sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
@@ -544,8 +545,9 @@ def _error_of_tables(answers: Sequence[_Answer]) -> str:
 
 def _alike_over(answers: Sequence[_Answer]) -> str:
     """In what stacks differ over the real systems' settings, where several differ and all in the same."""
-    bests = ((_against_original(*one, best)[1], best) for one in answers if (best := one[2].best))
-    unlike = [stack_unlike(over, best) for over, best in bests if over and _tells(over)]
+    shown = (((place, setting, topic), topic.best_stack or topic.best) for place, setting, topic in answers)
+    stacks = ((_against_original(*where, one)[1], one) for where, one in shown if one)
+    unlike = [stack_unlike(over, one) for over, one in stacks if over and _tells(over)]
     return unlike[0] if len(unlike) > 1 and len(set(unlike)) == 1 else ""
 
 
@@ -567,16 +569,23 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 3)
         return
-    fastest, is_alone = f"{code(best.row.label)} {unbroken(_bare(best))}", not is_stack(best)
-    yield next(_alone(topic, best, already, itself=is_alone), fastest if is_alone else NOTHING)
-    yield _no_stack(topic) if is_alone else fastest
-    there, over = _against_original(place, setting, topic, best)
-    if over is None or not _tells(over):
+    is_alone, stack = not is_stack(best), topic.best_stack
+    yield next(_alone(topic, best, already, itself=is_alone), _named(best) if is_alone else NOTHING)
+    yield _named(stack) if stack else _no_stack(topic)
+    shown = stack or best
+    there, over = _against_original(place, setting, topic, shown)
+    if shown.row.label == ORIGINAL:
+        yield ITS_OWN
+    elif over is None or not _tells(over):
         yield NOTHING
     else:
         elsewhere = "" if over.run in setting.runs else ", in another environment"
-        yield f"{over_original(over, best, said)}{elsewhere}{faster_over_original(there, over)}"
+        yield f"{over_original(over, shown, said)}{elsewhere}{faster_over_original(there, over)}"
     yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
+
+
+def _named(entry: StoredRow) -> str:
+    return f"{code(entry.row.label)} {unbroken(_bare(entry))}"
 
 
 def _no_stack(topic: Topic) -> str:
@@ -616,9 +625,9 @@ def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
 def _options_of(answers: Iterable[_Answer]) -> Iterator[Part]:
     """What the fastest stacks switch on, each list once."""
     stacks = (
-        ((topic.name, best.row.label, best.row.comparison.treatment.options), escaped(place.name))
+        ((topic.name, stack.row.label, stack.row.comparison.treatment.options), escaped(place.name))
         for place, _, topic in answers
-        if (best := topic.best) and len(best.row.comparison.treatment.options) > 1
+        if (stack := topic.best_stack) and len(stack.row.comparison.treatment.options) > 1
     )
     lists = [
         f"- {code(label)} on {escaped(name)} ({', '.join(places)}): {escaped(', '.join(map(str, options)))}"

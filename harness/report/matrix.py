@@ -389,7 +389,9 @@ def cause(name: str, found: Bottleneck) -> str:
 
 def _crowding(found: Bottleneck) -> str:
     """What a perfect input would give back beside the time in which steps wait for it: cores, where workers load."""
-    if found.input_wait is None or found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
+    if not found.loads_beside or found.input_wait is None:  # without workers the rest is copies and launches
+        return ""
+    if found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
         return ""
     waiting = roughly(1 / (1 - found.input_wait))
     return f" ({waiting} if steps only waited no more; the rest is what loading takes from them)"

@@ -1,7 +1,9 @@
 """Pages of optimizations as Markdown: what each does, what is promised of it, and what was measured beside it."""
 
 import ast
+import importlib.resources
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,6 @@ from harness.core.claims import Claim
 from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
-from harness.core.reported import Item, Report
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
 from harness.report.matrix import COMPOSED, TIMED, quality
@@ -348,6 +349,42 @@ def _entry(one: Label) -> Iterator[str]:
 
 PLACE = "coverage-of-reports.md"
 _ITEM_COLUMNS = "lines", "said", "options", "claims", "otherwise, or missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a report says: its lines, options and claims that it became, and what is otherwise or missing."""
+
+    lines: str
+    said: str
+    options: tuple[str, ...]
+    claims: tuple[str, ...]
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A report, and the workload that was made of it."""
+
+    workload: str
+    title: str
+    items: tuple[Item, ...]
+
+
+def read_reports() -> tuple[Report, ...]:
+    """All five, as `harness/reports.toml` has them."""
+    text = (importlib.resources.files("harness") / "reports.toml").read_text(encoding="utf-8")
+    return tuple(
+        Report(
+            workload=one["workload"],
+            title=one["title"],
+            items=tuple(
+                Item(lines, said, tuple(options.split()), tuple(claims.split()), words)
+                for lines, said, options, claims, words in one["items"]
+            ),
+        )
+        for one in tomllib.loads(text)["report"]
+    )
 
 
 def reports_page(reports: Sequence[Report]) -> str:

@@ -219,6 +219,15 @@ class Topic:
         return max(afresh, key=_low, default=first)
 
     @property
+    def best_stack(self) -> StoredRow | None:
+        """The best where that is a stack, else the fastest of the stacks that are faster and learn the same."""
+        best = self.best
+        if best is not None and is_stack(best):
+            return best
+        stacks = (one for one in self._faster if is_stack(one) and learns_alike(one.row))
+        return max(stacks, key=_low, default=None)
+
+    @property
     def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
         beyond = [one for one in self._faster if self.best is None or _low(one) > _low(self.best)]

@@ -31,15 +31,13 @@ from harness.report.published_parts import (
     days,
     estimated,
     faster_otherwise,
-    faster_over_original,
+    gain_over_original,
     heat_map_picture,
     interval_picture,
     named,
     on_training,
-    over_original,
     page,
     parts_of,
-    refused,
     run_link,
     run_links,
     software,
@@ -485,11 +483,9 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
     if best is None:
         yield f"{where} nothing whose first losses agree is faster for sure."
     else:
-        other = topic.against(ORIGINAL, best)
-        gain = over_original(other, best) + faster_over_original(topic, other) if other else refused(topic, best)
         yield (
             f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)}; over the real "
-            f"system's settings {gain}."
+            f"system's settings {gain_over_original(topic, best)}."
         )
     if topic.faster_otherwise is not None:
         yield from ("", faster_otherwise(topic, topic.faster_otherwise))

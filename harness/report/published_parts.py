@@ -179,6 +179,17 @@ def over_original(found: StoredRow, best: StoredRow, said: str = "") -> str:
     return unbroken(estimated(found)) + (f", {unlike}" if unlike not in {"", said} else "")
 
 
+ITS_OWN = "1 (these are its settings)"  # what the real system's settings gain over themselves
+
+
+def gain_over_original(topic: Topic, best: StoredRow) -> str:
+    """What the best stack gains over the real system's settings in one environment, or why no ratio tells it."""
+    if best.row.label == ORIGINAL:
+        return ITS_OWN
+    found = topic.against(ORIGINAL, best)
+    return over_original(found, best) + faster_over_original(topic, found) if found else refused(topic, best)
+
+
 def faster_over_original(topic: Topic, found: StoredRow) -> str:
     """What is faster than a stack over the real system's settings, to stand behind it; nothing where nothing is."""
     faster = topic.faster_than(found)
@@ -227,10 +238,9 @@ def _best_configs(topic: Topic) -> Iterator[str]:
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 5)
         return
-    found = topic.against(ORIGINAL, best)
     yield escaped(best.row.label)
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
-    yield over_original(found, best) + faster_over_original(topic, found) if found else refused(topic, best)
+    yield gain_over_original(topic, best)
     yield quality(best.row)
     yield bounds(best.row)
     yield run_links(best)

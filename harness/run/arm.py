@@ -10,6 +10,7 @@ import tempfile
 import typing
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -31,6 +32,7 @@ from harness.run.fork_server import forked
 from harness.run.processes import (
     SUSPENDED,
     begin_peaks,
+    command_of,
     finding_modules,
     members_of,
     read_accounts,
@@ -133,6 +135,9 @@ class LiveArm(typing.Protocol):
         """Ends the arm and its workers."""
 
 
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"  # container images set it, and leave none
+
+
 def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
     """Environment variables of an arm's process: what is inherited, but for what settles its memory and its ranks."""
     threads = str(recipe.threads)
@@ -158,8 +163,8 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
 
 
 def _settled(name: str) -> bool:
-    """Whether a variable is the recipe's to set."""
-    return name in MEMORY or (name.startswith(BETWEEN_RANKS) and name != INTERFACE)
+    """Whether a variable is the recipe's to set, or one for which every spawned worker compiles all that it imports."""
+    return name in MEMORY or name == NO_BYTECODE or (name.startswith(BETWEEN_RANKS) and name != INTERFACE)
 
 
 def own_kernels(recipe: Recipe) -> tempfile.TemporaryDirectory[str] | None:
@@ -190,6 +195,29 @@ def _nccl(recipe: Recipe) -> dict[str, str]:
 
 def _is_allocator(library: str) -> bool:
     return any(stem in Path(library).name for stem in STEMS)
+
+
+LIBRARIES_LIMIT_S = 60.0  # in which two gigabytes are read from a slow disk
+
+
+@cache
+def read_libraries(device: str) -> None:
+    """Has a process use a GPU once: else the first arm waits for CUDA's libraries from the disk, as no other does.
+
+    Whether it could is of no account: an arm that cannot use the GPU says why.
+    """
+    if device != "cuda":
+        return
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            command_of("harness.measure.cuda"),
+            env=finding_modules(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=LIBRARIES_LIMIT_S,
+            check=False,
+        )
 
 
 class Bereft(Exception):

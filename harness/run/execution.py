@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Lost, Precisions, Ready, Record, Window, is_apart
+from harness.core.records import Lost, Place, Precisions, Ready, Record, Window, is_apart
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import (
     Further,
     by_replicate,
+    failures,
     forget_what_was_shared,
     further,
     leads_seen,
@@ -58,13 +59,14 @@ class Campaign:
     _alone: set[tuple[str, int]] = field(init=False, default_factory=set)
     _turns: dict[tuple[str, int], int] = field(init=False, default_factory=dict)  # by block and replicate: see Arm.turn
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
+    _over: set[Place] = field(init=False)  # arms that are given up: later replicates do without them
     _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
         """Sorts what is recorded; raises ValueError where looks are planned and nobody can tell widths."""
         if self.plan.protocol.target is not None and self.precisions is unknown:
             raise ValueError("a plan with a target needs the precisions of its comparisons")
-        self._kept = by_replicate(self.records)
+        self._kept, self._over = by_replicate(self.records), failures(self.records)
         self._forecast = Forecast(plan=self.plan, kept=self._kept, paces=self.paces, arm_s=self.arm_s)
 
     def run(self) -> bool:
@@ -105,11 +107,11 @@ class Campaign:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
 
         The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
-        Blocks with more replicates than others get those once every workload has had its turn.
+        Blocks with more replicates than others get one of those whenever every workload has had its turn.
         """
         before = self.attempts
-        for block in (one for one in self.plan.blocks if one.replicates and self._kept.get((one.identity, 0))):
-            for replicate in range(FEWEST_REPLICATES, block.replicates_in(self.plan.protocol)):
+        for block in (one for one in self.plan.blocks if one.replicates):
+            for replicate in self._due(block)[:1]:
                 self._measure(block, replicate, *self._worth_beginning(block, replicate))
         waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
         costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
@@ -121,6 +123,12 @@ class Campaign:
                     for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
                         self._measure(block, replicate, *self._worth_beginning(block, replicate, after))
         return self.attempts > before
+
+    def _due(self, block: Block) -> list[int]:
+        """What is left of the replicates that others do not have, for treatments that have begun."""
+        begun = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
+        later = range(FEWEST_REPLICATES, block.replicates_in(self.plan.protocol))
+        return [replicate for replicate in later if begun & self._left(block, replicate).keys()]
 
     def _run_further(self) -> bool:
         """Adds the replicates of one look for which the time suffices; tells whether there were any."""
@@ -168,7 +176,8 @@ class Campaign:
         return self._fitting(block, wanted, self._left_s(), replicate) or self._shortened(block, replicate, wanted)
 
     def _left(self, block: Block, replicate: int) -> dict[int, int]:
-        return outstanding(block, replicate, self._kept.get((block.identity, replicate), []), self.plan.protocol)
+        same = self._kept.get((block.identity, replicate), [])
+        return outstanding(block, replicate, same, self.plan.protocol, self._over)
 
     def _live(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         began_s, attempt = self.clock(), self._attempt(block, replicate)
@@ -226,7 +235,9 @@ class Campaign:
     def _keep(self, record: Record) -> None:
         same = self._kept[record.arm.block, record.arm.replicate]
         if isinstance(record, Lost):
-            record = settled(record, same, self.plan.protocol)
+            of_block = [one for (block, _), found in self._kept.items() if block == record.arm.block for one in found]
+            record = settled(record, of_block, self.plan.protocol)
+            self._over |= failures([record])
         self.append(record)
         self.windows += isinstance(record, Window)
         self.records.append(record)

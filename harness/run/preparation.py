@@ -32,7 +32,7 @@ from harness.core.records import Ready, Record
 from harness.core.workload import Size
 from harness.measure.surroundings import file_system, free_bytes, read_environment, unread
 from harness.plan.cost import Forecast, Pace
-from harness.plan.planning import chosen_workloads, first_what_is_claimed, paces_of, planned, usual_size
+from harness.plan.planning import USUAL_SIZE, chosen_workloads, first_what_is_claimed, paces_of, planned
 from harness.plan.schedule import by_replicate
 from harness.run.arm import Hosts, Job, ProcessArm
 from harness.run.data import START_LIMIT_S, data_folder, data_root, ensure_all, serving
@@ -193,7 +193,7 @@ def prepared(request: Request, command: str = "") -> Prepared:
     catalogue = read_catalogue(request.own)
     environment = environment_of(request)
     catalogue = with_readers(catalogue, environment)
-    size = request.size or usual_size(environment)
+    size = request.size or USUAL_SIZE
     real_data = roots(request.data_roots, catalogue, chosen_workloads(request, catalogue))
     catalogue = adopted(catalogue, real_data, size)
     plan = planned(request, catalogue, environment)
@@ -326,6 +326,8 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
     if config.batch != block.reference.batch:
         proof["update_samples"] = config.batch
     path = workload.path_for(recipe)
+    # Where workers load, each arm has to have begun its own to show them.
+    alike = block.shared and not recipe.workers and _loads_alike(config, block, known)
     return Job(
         config=config,
         size=size,
@@ -340,7 +342,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         other_seeds=position == 0,
         observed=replicate > 0,
         shared=block.shared,
-        batches=str(block.reference) if block.shared and _loads_alike(config, block, known) else None,
+        batches=f"{block.reference} in epochs of {size.epoch_steps} steps" if alike else None,
         workload_path=path,
         installed=installed_in(Path(path)) if path else (),
         service=None,

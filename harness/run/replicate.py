@@ -20,7 +20,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
-from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
+from harness.core.protocol import SETTLING_STEPS, UNTIMED, Protocol
 from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
@@ -33,9 +33,7 @@ NAMELESS = Arm(block="verify", replicate=0, attempt=0, position=0)
 
 def untimed(steps: int) -> Protocol:
     """The protocol of an arm whose clock nobody reads; it may take as long as a compiler needs."""
-    return replace(
-        BRIEF, loss_steps=steps, floor_steps=1, floor_s=0.0, upper_bound_s=0.01, start_limit_s=1800.0, window_s=1e-3
-    )
+    return replace(UNTIMED, loss_steps=steps, start_limit_s=1800.0, window_s=1e-3)
 
 
 def examined(job: Job, sentinel: Sentinel) -> Ready | Lost:

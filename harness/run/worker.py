@@ -224,18 +224,26 @@ def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
 # `learn`, `trace` and `timeline`: a model trained from its first weights in a process of its own, as every arm has one.
 
 
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """How many steps, and what they are for: a lesson, or where they spend their time."""
+
+    steps: int
+    trace: str | None = None  # the file for what a profiler sees
+    over_s: float | None = None  # how long they are watched, with a clock and no profiler
+    goal: Goal | None = None  # at which they end
+    rates: tuple[float, float] | None = None  # from which learning rate to which they go
+    scheduled: bool = False  # by the system's own schedule of the learning rate
+    before: Trained | None = None  # what came of them with evaluations: they are taken again for their seconds alone
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A job, and what is to be learned of it: a lesson, or where its steps spend their time."""
+    """A job, and what is to be learned of it."""
 
     job: Job
     slow: Recipe  # how the real system evaluates
-    steps: int
-    trace: str | None = None  # the file for what a profiler sees
-    goal: Goal | None = None  # at which it ends
-    over_s: float | None = None  # how long it is watched, with a clock and no profiler
-    rates: tuple[float, float] | None = None  # from which learning rate to which it goes
-    scheduled: bool = False  # by the system's own schedule of the learning rate
+    assigned: Assigned
 
 
 Given = Learned | Ranged | Timeline | Traced | Trained
@@ -257,7 +265,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
     if assignment.job.service:
         environment[ADDRESS] = assignment.job.service
     with (
-        (own_kernels(assignment.job.recipe) if assignment.goal else None) or nullcontext() as kernels,
+        (own_kernels(assignment.job.recipe) if assignment.assigned.goal else None) or nullcontext() as kernels,
         tempfile.TemporaryFile(mode="w+", errors="replace") as log,
         subprocess.Popen(
             command_of("harness.run.worker"),
@@ -300,12 +308,12 @@ def _follow(
 
 
 def _serve_lesson() -> None:
-    from harness.measure.lessons import learn, range_test, train_until
+    from harness.measure.lessons import learn, range_test, train_again, train_until
     from harness.measure.traces import timeline, trace
 
     os.environ.pop(GPU_CHECK, None)
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
-    job = assignment.job
+    job, assigned = assignment.job, assignment.assigned
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not come between the lines
 
@@ -317,17 +325,19 @@ def _serve_lesson() -> None:
         say(step=step, loss=loss)
 
     try:
-        task, steps = task_of(job), assignment.steps
-        if assignment.trace:
-            say(traced=trace(task, job.proof, steps, assignment.trace))
-        elif assignment.over_s:
-            say(timeline=timeline(task, job.proof, assignment.over_s))
-        elif assignment.goal:
-            say(trained=train_until(task, job.proof, steps, assignment.goal, show, scheduled=assignment.scheduled))
-        elif assignment.rates:
-            say(ranged=range_test(task, job.proof, steps, assignment.rates, show))
+        task, steps = task_of(job), assigned.steps
+        if assigned.trace:
+            say(traced=trace(task, job.proof, steps, assigned.trace))
+        elif assigned.over_s:
+            say(timeline=timeline(task, job.proof, assigned.over_s))
+        elif assigned.before:
+            say(trained=train_again(task, steps, assigned.before, show, scheduled=assigned.scheduled))
+        elif assigned.goal:
+            say(trained=train_until(task, job.proof, steps, assigned.goal, show, scheduled=assigned.scheduled))
+        elif assigned.rates:
+            say(ranged=range_test(task, job.proof, steps, assigned.rates, show))
         else:
-            say(learned=learn(task, assignment.slow, job.proof, steps, show, scheduled=assignment.scheduled))
+            say(learned=learn(task, assignment.slow, job.proof, steps, show, scheduled=assigned.scheduled))
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
         say(lost=reason_for(error), mistake=isinstance(error, Mistake))
 

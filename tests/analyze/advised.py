@@ -41,6 +41,7 @@ class Made:
     slow_s: float = 0.0  # what it adds to building
     host: float = 1.0  # times the memory
     wait: float | None = None  # share of the time in which its steps wait for batches
+    shared: bool = False  # in a process that others had warmed
 
     @property
     def comparison(self) -> Comparison:
@@ -50,7 +51,8 @@ class Made:
 
 def told(index: int, made: Made) -> list[Record]:
     """Its records."""
-    return [_changed(one, made) for one in records(index, made.ratio, timing=made.timing, **made.start)]
+    found = [_changed(one, made) for one in records(index, made.ratio, timing=made.timing, **made.start)]
+    return [replace(one, arm=replace(one.arm, shared=made.shared)) for one in found]
 
 
 def _changed(record: Record, made: Made) -> Record:
@@ -67,8 +69,7 @@ def _changed(record: Record, made: Made) -> Record:
 
 def coarse(margin: float) -> Calibration:
     """The calibration of a machine that found no delay below a margin."""
-    nothing = dict.fromkeys(("order_of_start", "order_in_round", "correlation", "window_s"))
-    return Calibration(copies=(), levels=(), thresholds=Thresholds(margin=margin), **nothing)
+    return Calibration(copies=(), levels=(), thresholds=Thresholds(margin=margin))
 
 
 def advised(

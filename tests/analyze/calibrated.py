@@ -24,8 +24,6 @@ class Machine:
     luck: float = 0.004  # standard deviation of a process
     noise: float = 0.002  # of a window
     off: Mapping[int, float] = field(default_factory=dict)  # copy -> by how much it is wrong, in every replicate
-    by_start: float = 0.0  # the arm started last over the one started first
-    by_turn: float = 0.0  # right after the reference
     kept: Mapping[str, float] = field(default_factory=dict)  # control -> share of its delay that is seen
     copies: int = 20
     seed: int = 0
@@ -73,8 +71,7 @@ def told(machine: Machine) -> list[Record]:
 def _attempt(machine: Machine, block: Block, replicate: int, random: np.random.Generator) -> Iterator[Record]:
     count = len(block.comparisons) + 1
     logs = random.normal(0, machine.luck, size=count)
-    for place, position in enumerate(random.permutation(count)):
-        logs[position] += machine.by_start * place / (count - 1)
+    for position in random.permutation(count):
         config_there = PLAIN if position == 0 else block.comparisons[position - 1].treatment
         seen = {DELAY_S: delay_s(config_there)} if config_there.options else {}
         yield ready(arm(block.identity, replicate, int(position)), effective={"added_delay": True, **seen})
@@ -92,8 +89,8 @@ def _windows(
     for _ in range(ROUNDS):
         positions = [int(one) + 1 for one in random.permutation(count)]
         for first in range(0, count, 2):
-            for turn, position in enumerate((0, *positions[first : first + 2])):
-                log = logs[position] + random.normal(0, machine.noise) + machine.by_turn * (turn == 1)
+            for position in (0, *positions[first : first + 2]):
+                log = logs[position] + random.normal(0, machine.noise)
                 yield window(arm(block.identity, replicate, position), order, 100 * float(np.exp(log)))
                 order += 1
     log = logs[0] + random.normal(0, machine.noise)

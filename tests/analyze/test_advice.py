@@ -357,6 +357,11 @@ def test_what_is_no_faster_never_pays_back_and_what_starts_sooner_pays_at_once()
     assert break_even(side(), side(*plain), Gain(log=0.1, half_width=0.0), 0.3) is None
 
 
+def test_an_arm_that_began_in_a_warm_process_tells_no_start() -> None:
+    warm, plain = replace(ready(arm(0, 0, 1)), arm=replace(arm(0, 0, 1), shared=True)), ready(arm(0, 0))
+    assert break_even(side(warm), side(plain), Gain(log=0.1, half_width=0.0), 0.3) is None
+
+
 def test_warm_up_counts_only_beyond_its_own_steps() -> None:
     one = replace(ready(arm()), build_s=1.0, first_step_s=2.0, warm_up_steps=10, step_s=0.5)
     assert start_up_s(replace(one, warm_up_s=5.0)) == pytest.approx(3.0)

@@ -91,6 +91,31 @@ def test_a_step_alone_on_a_few_of_many_shapes_bounds_nothing(effective: dict[str
     assert (found.compute_rate is not None, found.bottleneck is not None) == (told, told)
 
 
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"varying_shapes": True}, False),
+        ({"varying_shapes": False}, True),
+        ({"varying_shapes": True, "emulated_step_ms": 7.0}, True),
+    ],
+)
+def test_nor_does_it_without_workers_where_the_device_works_on_its_own(facts: dict[str, Value], *, told: bool) -> None:
+    readies = tuple(replace(one, effective={"workers": 0, **facts}) for one in side().readies)
+    windows = tuple(replace(one, device_s=0.5 * one.wall_s) for one in side().windows)
+    found = profile(replace(side(), readies=readies, windows=windows))
+    assert found is not None
+    assert (found.compute_rate is not None, found.bottleneck is not None) == (told, told)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_only_loader_workers_load_beside_a_step(workers: int) -> None:
+    readies = tuple(replace(one, effective={"workers": workers}) for one in side().readies)
+    found = profile(replace(side(), readies=readies))
+    assert found is not None
+    assert found.bottleneck is not None
+    assert found.bottleneck.loads_beside is (workers > 0)
+
+
 def test_what_many_shapes_leave_of_a_probe_still_tells_what_runs_beside_it() -> None:
     """Batches sent ahead: the host waits 80 % of the time while the device works."""
     working = {"workers": 2, "device_prefetch": True, "varying_shapes": True}

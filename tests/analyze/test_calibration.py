@@ -136,28 +136,10 @@ def test_an_interval_too_wide_to_tell_a_delay_from_nothing_recovers_nothing() ->
     assert not found.levels[0].recovered
 
 
-def test_the_order_of_start_and_of_turns_are_found_where_they_matter(sound: Calibration) -> None:
-    assert sound.order_of_start is not None
-    assert sound.order_in_round is not None
-    assert not sound.order_in_round.excludes_zero
-    late = calibration(Machine(by_start=0.05, luck=0.002))
-    assert late.order_of_start is not None
-    assert late.order_of_start.value == pytest.approx(0.05, abs=0.004)
-    assert late.order_of_start.excludes_zero
-    turned = calibration(Machine(by_turn=0.02))
-    assert turned.order_in_round is not None
-    assert turned.order_in_round.low < 0.02 < turned.order_in_round.high
-    assert turned.order_in_round.excludes_zero
-
-
-def test_bursts_of_one_length_tell_no_transient(sound: Calibration) -> None:
-    assert sound.window_s is None
-
-
 def test_a_run_that_has_measured_nothing_yet_says_so() -> None:
     found = calibrate(plan(), [])
     assert found.copies == ()
-    assert (found.floor, found.correlation, found.order_of_start) == (None, None, None)
+    assert found.floor is None
     assert found.sentence.startswith("A/A: 0 configurations")
     assert found.thresholds.least_spread == LEAST_SPREAD
 

@@ -333,6 +333,11 @@ def test_a_start_that_took_no_time_has_no_ratio() -> None:
     assert measure(Metric.START_UP, trial(found)) == "start-up was not recorded in two replicates"
 
 
+def test_arms_that_began_in_a_warm_process_have_no_start_up() -> None:
+    found = [replace(one, arm=replace(one.arm, shared=True)) for one in records(0, 2.0)]
+    assert measure(Metric.START_UP, trial(found)) == "start-up was not recorded in two replicates"
+
+
 def test_start_up_is_that_of_each_restarts_first_life() -> None:
     found = [
         replace(one, build_s=0.0, first_step_s=(4.0 if one.arm.position else 2.0) if one.arm.attempt == 0 else 0.1)

@@ -8,13 +8,12 @@ from scipy import stats
 
 from harness.analyze.attribution import effects
 from harness.analyze.composition import (
-    EACH,
-    IN_COMMON,
     MISFIT,
     SHARES_DISTURBED,
     Arrival,
     Composed,
     arrival,
+    before_any,
     composed,
     precisions,
 )
@@ -26,7 +25,9 @@ from harness.core.plan import STAGES, Plan
 from harness.core.records import Ready, Record, Window
 from harness.report import matrix as matrix_report
 from harness.report import overview, words
-from tests.analyze.synthetic import comparison, matrix, pairs_of, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, pairs_of, plan, records
+
+USUAL = Arrival()
 
 
 def part(*log_ratios: float) -> Estimate:
@@ -71,7 +72,7 @@ def test_intervals_hold_as_often_as_they_say(share: float, ratio: float, replica
         chosen = estimates([pairs_of(*((float(one),) for one in row)) for row in logs])[0]
         loads, computes = (np.exp(random.normal(0, 0.04, replicates)) for _ in range(2))
         seen = share * loads / (share * loads + (1 - share) * computes)
-        arrives = random.normal(1, math.hypot(IN_COMMON, EACH))
+        arrives = random.normal(1, USUAL.deviation)
         truth = (1 - share + share / ratio) ** -arrives * math.exp(random.normal(0, MISFIT))
         found = composed(chosen, [float(one) for one in seen])
         held += found.low <= truth <= found.high
@@ -83,7 +84,7 @@ def test_intervals_hold_as_often_as_they_say(share: float, ratio: float, replica
 @pytest.mark.parametrize("error", [0.03, 0.08, 0.2])
 def test_what_is_surely_known_narrows_no_interval(degrees: int, error: float) -> None:
     """A part known from two or three processes, beside a misfit and an arrival of known deviations."""
-    random, trials, held, share, arrives = np.random.default_rng(5), 2000, 0, 0.5, Arrival(deviation=0.02)
+    random, trials, held, share, arrives = np.random.default_rng(5), 2000, 0, 0.5, Arrival(in_common=0.02, each=0.0)
     for _ in range(trials):
         scatter = error * math.sqrt(random.chisquare(degrees) / degrees)
         half = float(stats.t.ppf(FIXED, degrees)) * scatter
@@ -113,19 +114,21 @@ def test_what_arrives_is_learned_from_what_was_timed_on_steps_too() -> None:
     seen = arrival([pair], [share, share])
     assert seen.seen == 1
     assert 0.7 < seen.share < 0.8
-    assert EACH < seen.deviation < Arrival().deviation
+    assert USUAL.each < seen.deviation < USUAL.deviation
     assert composed(loader, [share, share], seen).ratio == pytest.approx(plain**seen.share)
     many = arrival([pair] * 30, [share, share])
     assert 0.5 < many.share < 0.55
-    assert EACH < many.deviation < 1.1 * EACH, "another option has an arrival of its own, however many were seen"
+    assert USUAL.each < many.deviation < 1.1 * USUAL.each, (
+        "another option has an arrival of its own, however many were seen"
+    )
 
 
 @pytest.mark.repeats
 def test_intervals_hold_for_options_whose_arrival_differs_from_the_one_that_was_seen() -> None:
     random, trials, held, share = np.random.default_rng(8), 1000, 0, 0.57
     for _ in range(trials):
-        common = random.normal(1, IN_COMMON)
-        own = [random.normal(common, EACH) for _ in range(2)]
+        common = random.normal(1, USUAL.in_common)
+        own = [random.normal(common, USUAL.each) for _ in range(2)]
         logs = [math.log(one) for one in (30.0, 2.0)]
         plain = [-math.log(1 - share + share / math.exp(one)) for one in logs]
         cause = part(*(logs[0] + random.normal(0, 0.01, 4)))
@@ -139,6 +142,27 @@ def test_intervals_hold_for_options_whose_arrival_differs_from_the_one_that_was_
 
 def test_an_effect_too_small_to_tell_teaches_nothing() -> None:
     assert arrival([(part(0.3, 0.3), part(0.001, 0.001))], [0.5, 0.5]) == Arrival()
+
+
+@pytest.mark.parametrize("before", [Arrival(share=0.9), Arrival(in_common=0.03, each=0.03)])
+def test_what_is_known_beforehand_gives_way_to_what_is_seen(before: Arrival) -> None:
+    assert arrival([], [0.6, 0.6], before) == before
+    loader, share = part(*[math.log(4.0)] * 4), 0.6
+    plain = composed(loader, [share, share]).ratio
+    pairs = [(part(*[math.log(plain) / 2] * 4), loader)]
+    once, often = (arrival(pairs * many, [share, share], before) for many in (1, 300))
+    assert before.share > once.share > often.share
+    assert often.share == pytest.approx(0.5, abs=0.03)
+    assert once.each == often.each == before.each
+
+
+def test_a_loader_beside_an_emulated_device_leaves_nothing_to_steps_and_that_of_a_cpu_some() -> None:
+    here = ENVIRONMENT
+    emulated = replace(here, device="emulated:h100")
+    assert before_any(Timing.LOADER, emulated).deviation < 0.3 * before_any(Timing.LOADER, here).deviation
+    assert before_any(Timing.LOADER, emulated).share == 1 > before_any(Timing.LOADER, here).share
+    assert before_any(Timing.COMPUTE, emulated) == before_any(Timing.COMPUTE, here) == USUAL
+    assert before_any(Timing.LOADER, replace(here, device="cuda")) == USUAL
 
 
 def of_stages(design: str = STAGES) -> tuple[Plan, list[Record]]:
@@ -157,7 +181,8 @@ def test_a_run_of_stages_says_what_a_part_comes_to_on_steps() -> None:
     assert isinstance(found["workers"].on_steps, Composed)
     assert found["workers"].estimate is not None
     assert found["workers"].estimate.ratio == pytest.approx(2.0, rel=1e-3)
-    assert found["workers"].on_steps.ratio == pytest.approx(1 / (0.2 + 0.8 / 2), rel=1e-3)
+    kept = before_any(Timing.LOADER, ENVIRONMENT).share
+    assert found["workers"].on_steps.ratio == pytest.approx((1 / (0.2 + 0.8 / 2)) ** kept, rel=1e-3)
     assert found["workers"].shown == found["workers"].on_steps
 
 
@@ -171,6 +196,19 @@ def test_steps_that_are_no_longer_trusted_tell_no_share() -> None:
     ]
     assert any(one.on_steps for one in matrix(made, found).rows)
     assert not any(one.on_steps for one in matrix(made, before).rows)
+
+
+@pytest.mark.parametrize(("cache", "refused"), [("in part", True), ("still filling", True), ("filled before", False)])
+def test_steps_of_a_reference_that_comes_back_to_a_cache_tell_no_share(cache: str, *, refused: bool) -> None:
+    """Their ratio is refused, and what they load is too cheap."""
+    made, found = of_stages()
+    cached = [
+        replace(one, effective={**one.effective, "data_cache": cache}, epoch_steps=80, cycle_steps=80)
+        if isinstance(one, Ready) and (one.arm.block, one.arm.position) == ("0", 0)
+        else one
+        for one in found
+    ]
+    assert any(one.on_steps for one in matrix(made, cached).rows) is not refused
 
 
 def disturbed(made: Iterable[Record], position: int = 0, replicates: Sequence[int] = (0, 1)) -> list[Record]:

@@ -148,6 +148,13 @@ def test_a_restless_machine_decides_nothing() -> None:
     assert contrast(TIGHT, restless).difference is Difference.UNDECIDED
 
 
+def test_what_a_devices_table_decides_is_judged_nowhere() -> None:
+    told = replace(estimate((1.3, 1.3001, 1.2999, 1.3)), looked_up=True, verdict=Verdict.UNDECIDED)
+    assert contrast(told, TIGHT).difference is Difference.UNDECIDED
+    assert contrast(TIGHT, told).difference is Difference.UNDECIDED
+    assert contrast(told, told).difference is Difference.UNDECIDED
+
+
 @pytest.mark.parametrize(
     ("configs", "replicates", "spreads"),
     [

@@ -22,8 +22,8 @@ from harness.core.optimization import Timing
 from harness.core.plan import BOTH_WAYS, Block, Plan, Request
 from harness.core.records import Record
 from harness.plan.planning import own_process, planned
+from harness.report.calibration import apart_toml, page_parts
 from harness.report.document import to_markdown
-from harness.report.isolation import apart_toml, page_parts
 from harness.results import finished, measured_both_ways
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared

@@ -209,6 +209,15 @@ def test_notes_say_what_weakens_an_estimate() -> None:
     )
 
 
+def test_replicates_that_are_missing_are_those_of_the_block() -> None:
+    """A first look times whole steps in more replicates than the protocol has."""
+    planned = plan(WORKERS, comparison("amp"))
+    planned = replace(planned, blocks=(replace(planned.blocks[0], replicates=4), planned.blocks[1]))
+    found = matrix(planned, [*records(0, 2.0), *records(1, 2.0)]).rows
+    assert {row.label: "2 of 4 replicates so far" in row.notes for row in found} == {"workers": True, "amp": False}
+    assert not any("of 2 replicates" in note for row in found for note in row.notes)
+
+
 def test_a_disturbed_machine_is_said_and_not_judged() -> None:
     def shaken(one: Record) -> Record:
         return replace(one, wall_s=one.wall_s * (1.5 if one.order % 4 < 2 else 1)) if isinstance(one, Window) else one

@@ -8,7 +8,7 @@ import pytest
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row, build_matrix
 from harness.analyze.soundness import Absence, Outcome, bounds_seen, data_cache_seen
-from harness.core.optimization import Timing
+from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.records import Bounds, Ready, Record, Window
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
@@ -117,6 +117,12 @@ def test_a_ratio_of_whole_epochs_says_how_long_they_were() -> None:
     ]
     (found,) = build_matrix(plan(timed), seen, ENVIRONMENT).rows
     assert any("whole epochs of 8 steps" in one for one in found.notes), found.notes
+
+
+def test_a_ratio_of_evaluations_says_how_long_a_pass_was() -> None:
+    seen = records(0, 2.0, timing=Timing.EVALUATION)
+    (found,) = build_matrix(plan(comparison("workers", timing=Timing.EVALUATION)), seen, ENVIRONMENT).rows
+    assert any("passes over 64 items" in one for one in found.notes), found.notes
 
 
 def test_a_step_alone_on_batches_with_shapes_of_their_own_has_no_ratio() -> None:
@@ -257,6 +263,54 @@ def test_former_passes_over_an_evaluation_set_have_no_ratio(
         assert says in words(found)
 
 
+@pytest.mark.parametrize(
+    ("workload", "names", "effective", "is_sound"),
+    [
+        ("spoof", ("evaluation_interval",), {}, False),
+        ("spoof", ("evaluation_interval",), {"scored_times": 1}, True),
+        ("spoof", ("evaluation_interval", "single_pass_scoring"), {}, True),
+        ("spoof", ("workers",), {}, True),
+        ("leak", ("evaluation_interval",), {}, True),
+    ],
+)
+def test_epochs_whose_evaluations_scored_twice_have_no_ratio(
+    workload: str, names: tuple[str, ...], effective: dict[str, object], *, is_sound: bool
+) -> None:
+    asked = plan(comparison(*names, timing=Timing.EPOCH, workload=workload))
+    seen = [
+        replace(ready, effective={**ready.effective, **effective})
+        if isinstance(ready, Ready) and ready.arm.position else ready
+        for ready in records(0, 2.0, timing=Timing.EPOCH)
+    ]  # fmt: skip
+    promised = dict.fromkeys(names, Promise(numerics=Numerics.EXACT, proof=(), pointless_where={}))
+    found = build_matrix(replace(asked, promises=promised), seen, ENVIRONMENT).rows[0]
+    assert (found.estimate is not None) is is_sound
+    if not is_sound:
+        assert "scored all clips twice" in words(found)
+
+
+@pytest.mark.parametrize(
+    ("effective", "is_sound"),
+    [
+        ({"start_method": "spawn"}, False),
+        ({"start_method": "forkserver"}, False),
+        ({"start_method": "spawn", "bytecode": True}, True),
+        ({"start_method": None}, True),
+    ],
+)
+def test_epochs_whose_workers_may_have_compiled_what_they_import_have_no_ratio(
+    effective: dict[str, object], *, is_sound: bool
+) -> None:
+    seen = [
+        replace(one, effective={**one.effective, **effective}) if isinstance(one, Ready) and one.arm.position else one
+        for one in records(0, 0.2, timing=Timing.EPOCH)
+    ]
+    found = build_matrix(plan(comparison("workers", timing=Timing.EPOCH)), seen, ENVIRONMENT).rows[0]
+    assert (found.estimate is not None) is is_sound
+    if not is_sound:
+        assert "without bytecode" in words(found)
+
+
 def test_halves_of_a_whole_epoch_of_unequal_samples_are_no_transient() -> None:
     def halves(window: Window) -> Window:
         return replace(window, steps=8, first_half_s=(0.3 if window.arm.position else 0.5) * window.wall_s)
@@ -300,7 +354,9 @@ def test_what_became_of_a_cache_is_told_by_the_first_replicate() -> None:
     found = list(records(0, 2.0, effective={"data_cache": "still filling"}, replicates=3))
     assert data_cache_seen(found, block, 0, 1) is None
     assert data_cache_seen(found, block, 2, 1) == "still filling"
+    assert data_cache_seen(found, block, 1, 0) is None, "it has looked once, and the arm beside it has a cache"
     assert data_cache_seen(found, block, 2, 0) == ""
+    assert data_cache_seen(caches("", "", replicates=3), block, 1, 0) == "", "nobody has one"
 
 
 def caches(treatment: str, reference: str, **start: object) -> list[Record]:
@@ -319,6 +375,51 @@ def test_a_cache_goes_the_way_of_the_references() -> None:
     assert data_cache_seen(found, block, 1, 1) == data_cache_seen(found, block, 1, 0) == "still filling"
 
 
+def looked(first: str, later: str) -> list[Record]:
+    """A treatment that had read all before, beside a reference that told one thing first and another one later."""
+    before, after = (caches("filled before", one, replicates=4) for one in (first, later))
+    return [one for one in before if one.arm.replicate == 0] + [one for one in after if one.arm.replicate]
+
+
+def test_a_cache_that_was_overlooked_is_looked_for_again() -> None:
+    """Else its arm would never fill it, beside one that always does."""
+    block, found = plan(comparison("workers")).blocks[0], looked("", "filled before")
+    assert [data_cache_seen(found, block, one, 0) for one in (1, 2)] == [None, "filled before"]
+    assert [data_cache_seen(found, block, one, 1) for one in (1, 2)] == ["filled before", "filled before"]
+
+
+@pytest.mark.parametrize(("later", "processes"), [("filled before", 3), ("", 4)])
+def test_a_replicate_that_overlooked_a_cache_is_left_out(later: str, processes: int) -> None:
+    """Where it is found later; a reference that never shows one has none."""
+    found = build_matrix(plan(comparison("workers")), looked("", later), ENVIRONMENT).rows[0]
+    assert found.estimate is not None
+    assert found.estimate.processes == processes
+
+
+def in_turn(treatment: str, reference: str) -> list[Record]:
+    """Arms of two replicates that were alive one after the other, each in an attempt of its own."""
+    made = caches(treatment, reference)
+    return [replace(one, arm=replace(one.arm, attempt=one.arm.position, turn=0)) for one in made]
+
+
+@pytest.mark.parametrize(
+    ("treatment", "reference", "refused"),
+    [
+        ("filled before", "filled before", False),
+        ("still filling", "filled before", True),
+        ("filled before", "still filling", True),
+        ("still filling", "still filling", False),  # nobody comes back to what was read
+    ],
+)
+def test_caches_of_arms_in_turn_are_compared_too(treatment: str, reference: str, *, refused: bool) -> None:
+    result = build_matrix(plan(comparison("workers")), in_turn(treatment, reference), ENVIRONMENT).rows[0].result
+    if refused:
+        assert isinstance(result, Absence)
+        assert "the other had no time" in result.words
+    else:
+        assert isinstance(result, Estimate), result
+
+
 @pytest.mark.parametrize("other", ["filled before", "still filling"])
 def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None:
     result = build_matrix(plan(comparison("workers")), caches("filled before", other), ENVIRONMENT).rows[0].result
@@ -327,8 +428,8 @@ def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None
 
 def test_a_first_replicate_whose_caches_differed_is_left_out() -> None:
     """Later ones go the way of the reference's."""
-    later = caches("still filling", "still filling", replicates=4)
-    first = [one for one in caches("filled before", "still filling", replicates=4) if one.arm.replicate == 0]
+    later = caches("filled before", "filled before", replicates=4)
+    first = [one for one in caches("still filling", "filled before", replicates=4) if one.arm.replicate == 0]
     found = build_matrix(
         plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
     ).rows[0]
@@ -350,3 +451,23 @@ def test_a_reference_whose_cache_holds_a_part_has_no_ratio() -> None:
     assert "keeps a part of what it has read" in refused.words
     assert isinstance(result("filled before", "in part"), Estimate)
     assert isinstance(result("in part", cycle=1), Estimate), "of whole epochs"
+
+
+@pytest.mark.parametrize(("reference", "refused"), [("still filling", True), ("filled before", False), ("", False)])
+def test_a_reference_whose_cache_still_fills_has_no_ratio(reference: str, *, refused: bool) -> None:
+    """What it reads before the first treatment of a round it has kept before the second one."""
+    found = build_matrix(plan(comparison("workers")), caches(reference, reference), ENVIRONMENT).rows[0]
+    assert (found.estimate is None) is refused
+    if refused:
+        assert "had no time to read all of it before" in words(found)
+
+
+@pytest.mark.parametrize(("cycle", "told"), [(80, True), (10, False)])
+def test_windows_of_parts_of_an_epoch_may_not_hold_what_a_cache_of_limited_size_leaves_out(
+    cycle: int, *, told: bool
+) -> None:
+    found = [
+        replace(one, cycle_steps=cycle) if isinstance(one, Ready) else one for one in caches("in part", "filled before")
+    ]
+    notes = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].notes
+    assert any("keeps a part of what it reads" in one for one in notes) is told

@@ -291,6 +291,50 @@ def test_a_check_measures_the_training_that_is_advised_on_or_none(
     assert [one.workloads for one in asked] == [() if own else ("leak",)] * len(asked)
 
 
+REAL = "real data on ext4; 3 files; 40 evaluation items"
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "said"),
+    [
+        (REAL, [], "advises on leak with real data; give --data-root leak=FOLDER, or name another run."),
+        ("", ["--data-root", "."], "advises on leak without real data; leave out --data-root, or name another run."),
+        (REAL, ["--data-root", "leak=nowhere"], "There is no folder nowhere; --data-root takes the folder"),
+        (REAL, ["--data-root", "."], "yes"),
+        (REAL, ["--data-root", "leak=."], "yes"),
+    ],
+)
+def test_a_check_of_advice_on_real_data_measures_on_real_data_or_not_at_all(
+    data: str, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    run, asked = run_of(tmp_path / "results", data), list[Request]()
+
+    def measured(request: Request, *_: object, **_words: object) -> Path:
+        asked.append(request)
+        return run
+
+    monkeypatch.setattr(measuring, "read_environment", lambda _: ENVIRONMENT)
+    monkeypatch.setattr(measuring, "measured", measured)
+    status = call(monkeypatch, run, "--check", "--budget", "none", *words)
+    told = capsys.readouterr()
+    assert said in " ".join((told.out + told.err).split())
+    assert "other data" not in told.out
+    assert status == (0 if asked else 2)
+    assert [one.data_roots for one in asked] == [(f"leak={Path.cwd()}",)] * (said == "yes")
+
+
+def test_a_check_on_other_real_data_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run, again = run_of(tmp_path / "then", REAL), run_of(tmp_path / "now", REAL.replace("3 files", "5 files"))
+    monkeypatch.setattr(measuring, "read_environment", lambda _: ENVIRONMENT)
+    monkeypatch.setattr(measuring, "measured", lambda *_, **_words: again)
+    assert call(monkeypatch, run, "--check", "--budget", "none", "--data-root", tmp_path) == 0
+    assert f"leak was measured on other data ({REAL});" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_check_says_why_advice_does_not_hold(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

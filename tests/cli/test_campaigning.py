@@ -54,9 +54,19 @@ from harness.run import preparation
 from harness.run.data import data_folder
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, read_records, read_run
+from harness.store import (
+    IN_PROGRESS,
+    MEASUREMENTS,
+    RUN,
+    Journal,
+    finish,
+    hold_to_data,
+    is_finished,
+    read_records,
+    read_run,
+)
 from tests.cli.test_bundling import measured
-from tests.exchange.made import GOOD_RUN
+from tests.exchange.made import GOOD_RECORDS, GOOD_RUN
 
 MINUTES = 30.0
 NEVER = float("inf")
@@ -413,6 +423,20 @@ def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, sin
     trip.session(900.0, more)
     assert any(len(read_records(one)) > records.get(one.name, 0) for one in trip.runs)
     trip.assert_nothing_twice()
+
+
+def test_more_minutes_open_only_what_has_something_left_and_know_its_data(tmp_path: Path, single: Request) -> None:
+    whole = measured(tmp_path)
+    half = measured(tmp_path, replace(GOOD_RUN, began="2026-01-03T03:04:05+00:00"), GOOD_RECORDS[:-1])
+    hold_to_data(half, {"leak quick": tmp_path / "disk"})
+    state = replace(new_state(single, MINUTES), runs=(whole.name, half.name), done=True)
+    finish(whole)
+    close(whole.parent, state)
+    assert [is_finished(one) for one in (whole, half)] == [True, True]
+    extended(state, 2 * MINUTES, whole.parent)
+    assert [is_finished(one) for one in (whole, half)] == [True, False]
+    with pytest.raises(Mistake, match="begun with the data of leak quick"):
+        hold_to_data(half, {"leak quick": tmp_path / "memory"})
 
 
 def test_a_machine_that_is_calibrated_is_not_calibrated_again(

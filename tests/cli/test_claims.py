@@ -291,7 +291,7 @@ def test_an_emulated_device_has_verdicts_of_its_own_and_a_step_time_none(
     assert (ended.status, "emulates a step time" in ended.err) == (2, True)
 
 
-def test_epochs_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
+def test_epochs_and_passes_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
     leak = read_catalogue().workload("leak")
 
     def at(size: str) -> Any:
@@ -307,3 +307,10 @@ def test_epochs_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
     assert as_timed(speed, tried, at("standard"), leak) == tried
     steps = replace(tried, timing=Timing.STEP)
     assert as_timed(speed, steps, at("quick"), leak) == steps
+    passes = replace(tried, timing=Timing.EVALUATION)
+    short = as_timed(speed, passes, at("quick"), leak)
+    assert isinstance(short, Tried)
+    assert "a pass had 40 items in place of 7,913" in short.shortfalls[0]
+    assert as_timed(speed, passes, at("standard"), leak) == passes
+    unknown = replace(leak, original_evaluation_items=None)
+    assert as_timed(speed, passes, at("quick"), unknown) == passes

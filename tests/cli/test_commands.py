@@ -265,6 +265,28 @@ def test_results_that_are_a_file_are_refused_before_anything_is_measured(
     assert ended.err.startswith("Cannot write results to file")
 
 
+@pytest.mark.parametrize(
+    ("words", "measures"),
+    [
+        ("run leak", "measure"),
+        ("tune train.py", "tune"),
+        ("best leak", "best"),
+        ("calibrate leak", "measure_and_show"),
+        ("calibrate leak --isolation", "measure_both_ways"),
+    ],
+)
+def test_fresh_has_a_job_looked_at_anew_whatever_is_measured_of_it(
+    words: str, measures: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    anew = list[bool]()
+    monkeypatch.setattr("harness.cli.commands.look_anew", lambda: anew.append(True))
+    monkeypatch.setattr(f"harness.cli.measuring.{measures}", lambda *_, **_words: 0)
+    assert call(words, monkeypatch, capsys).status == 0
+    assert anew == []
+    assert call(f"{words} --fresh", monkeypatch, capsys).status == 0
+    assert anew == [True]
+
+
 def test_a_plan_says_what_is_measured_and_what_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

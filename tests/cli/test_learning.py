@@ -19,7 +19,7 @@ from harness.core.workload import Timeline, Trained
 from harness.results import races_below
 from harness.run.arm import Job
 from harness.run.preparation import Prepared, described
-from harness.run.worker import Untrained
+from harness.run.worker import Assigned, Untrained
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_commands import call, is_one_sentence
 
@@ -114,6 +114,7 @@ def test_a_timeline_that_cannot_be_drawn_after_all_is_one_sentence(
 # Races whose trainings are invented: what is trained, and what is kept of it.
 
 TRAINED = Trained(scores=((5, 0.5, 0.1), (10, 1.0, 0.9)), reached=True, inactive=(), start_s=0.2)
+AGAIN = ((5, 2.5, 0.1), (10, 5.0, 0.9))  # of a training that is taken again for its seconds
 OWN = Path(__file__).parents[2] / "docs/example_workload.py"
 
 
@@ -130,9 +131,9 @@ def raced(
     """The status of a race whose trainings end as is told, and the jobs of those that began."""
     jobs: list[Job] = []
 
-    def given(made: tuple[Job, object], *_: object) -> Trained:
+    def given(made: tuple[Job, object], task: Assigned, *_: object) -> Trained:
         jobs.append(made[0])
-        return ends(made[0])
+        return replace(task.before, scores=AGAIN) if task.before else ends(made[0])
 
     data = {("leak", "quick"): folder, ("spoof", "quick"): folder, ("pictures", "smoke"): folder}
     data |= {("train", "quick"): folder}
@@ -216,6 +217,37 @@ def test_a_training_that_fails_keeps_its_place_among_the_seeds(
     assert sooner(race) is None
     said = " ".join(capsys.readouterr().out.split())
     assert "the configuration failed (leak@quick#256:workers=2 could not be trained: out of memory)" in said
+
+
+def test_a_training_that_waited_for_too_little_is_taken_again_and_its_seconds_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(job: Job) -> Trained:
+        return replace(TRAINED, again=job.recipe.workers > 0)
+
+    status, jobs = raced("leak@quick:workers=2", tmp_path, monkeypatch, ends=ends)
+    assert status == 0
+    assert [(job.seed, job.recipe.workers) for job in jobs[:3]] == [(0, 2), (0, 2), (0, 0)]
+    assert len(jobs) == 9
+    _, race = kept(tmp_path)
+    assert {heat.treatment for heat in race.heats} == {replace(TRAINED, scores=AGAIN, again=True)}
+    assert {heat.reference for heat in race.heats} == {TRAINED}
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_items_that_any_process_keeps_for_all_must_have_been_read_before_a_race(
+    *, read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = read_catalogue(ledger=False)
+    leak = catalogue.workload("leak")
+    sizes = {name: replace(one, draw=None, all_items=read) for name, one in leak.sizes.items()}
+    outside = replace(catalogue, workloads={**catalogue.workloads, "leak": replace(leak, sizes=sizes)})
+    monkeypatch.setattr(learning, "read_catalogue", lambda *_: outside)
+    if read:
+        assert raced("leak@quick:deferred_metrics", tmp_path, monkeypatch)[0] == 0
+        return
+    with pytest.raises(Mistake, match="leak keeps what it reads where other processes find it"):
+        raced("leak@quick:deferred_metrics", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -15,7 +15,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS, REPLICATES_ALONE
 from harness.plan.campaign import check_minutes
-from harness.plan.cost import arm_s
+from harness.plan.cost import CUDA_START_S, START_S, arm_s
 from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
 from harness.run import preparation
 from harness.run.preparation import epoch_of, prepared
@@ -189,6 +189,53 @@ def test_a_reference_needs_what_any_stack_needs() -> None:
         assert plan("alone", "monitoring", reference="original", workloads=everywhere, environment=environment)
 
 
+def together(found: Plan, *names: str) -> list[tuple[str, ...]]:
+    """Which of these comparisons of whole steps beside the baseline share a block, in the order of the blocks."""
+    steps = [one for one in found.blocks if one.timing is Timing.STEP and not one.reference.options]
+    shared = (tuple(one.label for one in block.comparisons if one.label in names) for block in steps)
+    return [one for one in shared if one]
+
+
+def test_arms_of_many_loader_workers_make_windows_of_others_no_longer() -> None:
+    """Beside 5 workers and 8 everybody would take 80 steps; where 80 are short, as on leak, nobody minds."""
+    many = replace(GPU, cores=16)
+    speaker = plan("stages", workloads=("speaker",), size="quick", environment=many)
+    found = together(speaker, "original", "workers=8", "device_mixing", "int16_waveforms")
+    assert found == [("original",), ("workers=8",), ("device_mixing", "int16_waveforms")]
+    assert together(speaker, "all", "seek_read") == [("all", "seek_read")], "another reference takes longer"
+    leak = plan("stages", workloads=("leak",), size="quick", environment=many)
+    assert together(leak, "original", "data_on_device") == [("original", "data_on_device")]
+
+
+def test_two_cores_have_blocks_of_arms_with_and_without_a_loader_worker() -> None:
+    spoof = plan("stages", workloads=("spoof",), size="quick")
+    assert together(spoof, "original", "workers=1", "device_mel") == [("original", "workers=1", "device_mel")]
+    speaker = plan("stages", workloads=("speaker",), size="quick")
+    found = together(speaker, "original", "workers=1", "device_mixing")
+    assert found == [("original",), ("workers=1", "device_mixing")], "the real system has five"
+
+
+def test_arms_begin_side_by_side_on_a_cpu_alone_and_a_gpu_wants_a_context() -> None:
+    catalogue = read_catalogue()
+    paces = {
+        (name, device): pace_of(catalogue.workload(name), "quick", device, 16)
+        for name in ("leak", "patches3d")
+        for device in ("cpu", "cuda", "emulated:a100")
+    }
+    assert {key: one.cores for key, one in paces.items()} == {key: 16 if key[1] == "cpu" else 1 for key in paces}
+    assert {one.start_s for (_, device), one in paces.items() if device == "cuda"} == {CUDA_START_S}
+    assert {one.start_s for (_, device), one in paces.items() if device != "cuda"} == {START_S}
+    assert {device for (_, device), one in paces.items() if not one.steps_on_host} == {"cuda"}
+    assert [key for key, one in paces.items() if one.meets_shapes] == [("patches3d", "cuda")]
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, GPU], ids=["cpu", "gpu"])
+def test_small_copies_are_measured_where_no_size_is_named(environment: Environment) -> None:
+    found = plan("alone", "set_to_none", environment=environment, size=None)
+    assert {one.reference.size for one in found.blocks} == {"quick"}
+    assert resolved(Request(workloads=("leak",), environment=environment)).size == "quick"
+
+
 def test_where_copies_stand_is_drawn() -> None:
     def places(seed: int) -> list[int]:
         found = plan("alone", seed=seed, copies=1).comparisons
@@ -236,6 +283,11 @@ def test_a_fleet_is_planned_and_its_words_are_those_of_run(
     shown = capsys.readouterr().out
     assert "2 of here" in shown
     assert "50 %" in shown, "one of two machines has nothing to do"
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.cli.fleet.state_of", lambda *_: "measured")
+        assert called(monkeypatch, "plan", "--fleet", str(path), "--results", str(tmp_path)) == 0
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "2 of here" in line)
+    assert [one.strip() for one in row.strip(" │┃").split("│")][4:] == ["-"] * 6, "nothing is left to wait or pay for"
     path.write_text(path.read_text().replace("--design alone", "--desing alone"))
     assert called(monkeypatch, "plan", "--fleet", str(path)) == 2
     assert "--desing" in capsys.readouterr().err

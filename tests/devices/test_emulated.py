@@ -16,6 +16,7 @@ from torch import nn
 
 from harness.core.emulation import Emulation
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.measure.emulated import (
     QUEUE,
     Emulated,
@@ -27,7 +28,6 @@ from harness.measure.emulated import (
     sleeping,
     step_counts,
 )
-from harness.measure.lessons import UNTIMED
 from harness.measure.phases import EventPhases
 from harness.measure.transfer import Ahead, SideStream
 from harness.measure.trial import Trial, begin

@@ -7,8 +7,8 @@ import pytest
 
 from harness.core.environment import DEVICES
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.measure.devices import Device, device_named
-from harness.measure.lessons import UNTIMED
 from harness.measure.trial import begin
 from tests.devices.counted import COPY_S, Counted
 from tests.measure.tasks import task_of

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.records import Fault
+from harness.core.records import TIMED_OUT, Fault
 from harness.exchange.placing import Cleaner
 from harness.report.document import escaped
 from harness.run.fault import AGAIN, COURSES
@@ -70,6 +70,8 @@ def courses() -> Iterator[str]:
     for fault in Fault:
         course = COURSES[fault]
         again = "is tried again, three times at most" if course.outcome == AGAIN else "is given up"
+        if fault in TIMED_OUT:
+            again += "; where it gave windows in another replicate, it is tried again, three times at most"
         yield f"| `{fault}` | {again} | {course.why} | {escaped(course.remedy)} |"
 
 

@@ -170,15 +170,12 @@ def _counted(plan: Plan, windows: list[Window]) -> Iterator[tuple[Configuration,
 def unexplained(short: Iterable[Configuration], records: Iterable[Record]) -> list[Configuration]:
     """Those of which no record says that their arm, or their reference, was killed in its last attempt."""
     losses = [one for one in records if isinstance(one, Lost)]
-    given_up = {
-        (one.arm.block, one.arm.replicate, one.arm.position)
-        for one in losses
-        if one.kind is Fault.KILLED and one.outcome == "failed"
-    }
+    killed = (one for one in losses if one.kind is Fault.KILLED and one.outcome == "failed")
+    given_up = {(one.arm.block, one.arm.position) for one in killed}  # later replicates do without them
     return [
         (block, replicate, position)
         for block, replicate, position in short
-        if not given_up & {(block, replicate, position), (block, replicate, 0)}
+        if given_up.isdisjoint({(block, position), (block, 0)})
     ]
 
 

@@ -40,6 +40,8 @@ def test_only_an_arm_that_was_killed_in_its_last_attempt_explains_what_is_missin
 ) -> None:
     short = [("b00", 0, 1), ("b00", 0, 2)]
     assert unexplained(short, [record]) == [("b00", 0, position) for position in missing]
+    later = [("b00", 1, 1), ("b00", 1, 2)]
+    assert unexplained(later, [record]) == [("b00", 1, position) for position in missing]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import FIXED, Estimate
+from harness.analyze.estimate import FIXED, OF_TABLE, Estimate
 from harness.analyze.verdict import Verdict
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
@@ -75,6 +75,14 @@ def test_disturbed_rows_never_fail() -> None:
         found = judged(told(here), told(there), SHARE)
         assert not found.regressed
         assert found.words.endswith("not judged: disturbed")
+
+
+def test_ratios_that_a_devices_table_decides_never_fail() -> None:
+    calm = estimate(0.7)
+    for here, there in ((estimate(0.0, looked_up=True), calm), (estimate(0.0), replace(calm, looked_up=True))):
+        found = judged(told(here), told(there), SHARE)
+        assert not found.regressed
+        assert found.words.endswith(f"not judged: {OF_TABLE}")
 
 
 def test_other_options_under_a_name_are_not_judged() -> None:

@@ -18,7 +18,7 @@ from harness.report.words import ratio
 from harness.run.preparation import measuring_alone
 from harness.store import read_run
 from tests.integrations.pytest_session import ROOT, benchmarks_of, pytest_in
-from tests.integrations.recorded import COMMAND, WITH_RATIO, record
+from tests.integrations.recorded import COMMAND, NO_RESULT, WITH_RATIO, record
 
 pytest_plugins = ("pytester",)
 
@@ -212,12 +212,13 @@ def test_the_gate_refuses_another_environment(
     assert "The saved benchmarks were measured in environment another" in done.stderr
 
 
-def with_a_benchmark_more(folder: Path) -> tuple[dict[str, Any], str]:
-    """A saved file in which an option has a ratio that has none now, and that benchmark's name."""
+def with_a_benchmark_more(folder: Path, label: str = "pin_memory") -> tuple[dict[str, Any], str]:
+    """A saved file in which an option has a ratio that has none now, and its group."""
     before = json.loads((folder / "seconds.json").read_text())
     (lost,) = (one for one in before["benchmarks"] if one["name"] == EVERYTHING.format("treatment"))
-    lost["fullname"] = "benchmarks/test_cells.py::test_cell[cpu-leak@quick#64:pin_memory-treatment]"
-    return before, lost["fullname"]
+    lost["fullname"] = f"benchmarks/test_cells.py::test_cell[cpu-leak@quick#64:{label}-treatment]"
+    lost["group"] = f"leak@quick#64:{label} on cpu"
+    return before, lost["group"]
 
 
 @pytest.mark.thorough
@@ -232,13 +233,27 @@ def test_what_lost_its_ratio_is_named_where_medians_are_compared(
     assert f"No samples any more: {name}" in done.stdout
 
 
+@pytest.mark.parametrize("label", ["pin_memory", NO_RESULT.label, "not_listed"])
 def test_what_lost_its_ratio_stops_the_gate_of_intervals(
-    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str], label: str
 ) -> None:
-    before, name = with_a_benchmark_more(folder)
+    """It failed, has no result any more, or nobody lists it now."""
+    before, name = with_a_benchmark_more(folder, label)
     stopped = gated(folder, show, before)
     assert stopped.returncode == pytest.ExitCode.TESTS_FAILED, stopped.stdout + stopped.stderr
     assert f"Without a ratio now: {name}" in stopped.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("label", ["pin_memory", NO_RESULT.label])
+def test_what_a_selection_leaves_out_is_not_lost(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str], label: str
+) -> None:
+    before, _ = with_a_benchmark_more(folder, label)
+    done = gated(folder, (*show, "-k", f"not {label}"), before)
+    assert done.returncode == 0, done.stdout + done.stderr
+    other = gated(folder, (*show, "-k", "speaker"), before)
+    assert other.returncode == 0, other.stdout + other.stderr
 
 
 @pytest.mark.thorough

@@ -17,13 +17,12 @@ import torch
 from harness.core.codec import decode, encode
 from harness.core.environment import LAUNCHER
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.records import Arm, Window, reasons
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device
-from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
-from harness.measure.lessons import UNTIMED
+from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Board, Driver, board_of, driver_of
 from harness.measure.loop import gauge_for
-from harness.measure.telemetry import Board, board_of
 from harness.measure.trial import begin
 from tests.measure.planted import Mismatched, Nvml, Refused, Running
 from tests.measure.tasks import task_of

@@ -12,10 +12,10 @@ from torch import Tensor
 from harness.analyze.quality import verified
 from harness.core.configuration import expected
 from harness.core.optimization import Numerics, Timing
+from harness.core.protocol import UNTIMED
 from harness.core.records import Arm, Ready
 from harness.measure import session, step
 from harness.measure.feed import Feed
-from harness.measure.lessons import UNTIMED
 from harness.measure.step import Bound
 from harness.measure.trial import begin
 from tests.measure.tasks import CATALOGUE, task_of

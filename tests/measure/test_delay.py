@@ -12,13 +12,13 @@ from torch import Tensor
 
 from harness.core.configuration import CONTROLS, DELAY_S
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.recipe import Recipe
 from harness.measure import delay as delays
 from harness.measure import trial
 from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay, begun, delay_of, spin
 from harness.measure.devices import Device, settle_backend, timed
-from harness.measure.lessons import UNTIMED
 from harness.measure.session import Session, Task, open_session
 from tests.measure.tasks import task_of
 from tests.measure.test_gpu import gpu

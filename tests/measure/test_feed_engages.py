@@ -11,8 +11,7 @@ import pytest
 
 from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Numerics, Timing
-from harness.core.protocol import Protocol
-from harness.measure.lessons import UNTIMED
+from harness.core.protocol import UNTIMED, Protocol
 from harness.measure.trial import begin
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, task_of

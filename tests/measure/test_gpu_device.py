@@ -22,9 +22,8 @@ from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure.cuda import Cuda
 from harness.measure.devices import marked, moments, timed
-from harness.measure.gpu import multi_process_service, read_settings
+from harness.measure.gpu import Board, board_of, multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
-from harness.measure.telemetry import Board, board_of
 from harness.measure.transfer import transfer_to
 from harness.measure.trial import begin
 from tests.measure.settings import no_waits

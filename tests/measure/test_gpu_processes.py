@@ -11,6 +11,7 @@ from time import sleep
 import pytest
 
 from harness.core.protocol import STANDARD
+from harness.run.processes import command_of, finding_modules
 from tests.measure.test_gpu import gpu
 
 pytestmark = pytest.mark.gpu
@@ -136,3 +137,11 @@ def test_a_process_killed_while_suspended_gives_its_memory_back() -> None:
     left = [sleep(0.5) or before - free_bytes("cuda")[1] for _ in range(20)]
     assert taken > 1 << 28
     assert min(left) < taken / 10
+
+
+def test_the_process_that_reads_libraries_for_all_arms_uses_the_device() -> None:
+    gpu("what reads CUDA's libraries before the first arm takes a step on the device")
+    done = subprocess.run(
+        command_of("harness.measure.cuda"), env=finding_modules(os.environ), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

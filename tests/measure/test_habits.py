@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from harness.core.configuration import compose, expected, parse_option
 from harness.core.optimization import Timing
-from harness.core.protocol import BRIEF
+from harness.core.protocol import BRIEF, UNTIMED
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
 from harness.measure import observed_process as evidence
 from harness.measure import session, trial
 from harness.measure.devices import Device, settle_backend
-from harness.measure.lessons import UNTIMED
 from harness.measure.loop import (
     Call,
     Diverged,
@@ -337,6 +336,15 @@ def test_an_evaluation_comes_between_epochs_and_is_counted(smoke_data: dict[str,
     assert window["samples"] == window["steps"] * task.size.batch
     assert begun.session.trainee.model.training
     assert begun.cycle_steps == 3 * task.size.epoch_steps
+    begun.session.feed.close()
+
+
+def test_an_evaluation_between_epochs_scores_once_where_the_last_one_scores_twice(smoke_data: dict[str, Path]) -> None:
+    task = by_epochs("spoof", smoke_data["spoof"], "evaluation_interval=1")
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, proof_of("evaluation_interval=1"), other_seeds=False)
+    assert ready["inactive"] == ()
+    assert ready["effective"]["scored_times"] == 1
+    assert begun.session.evaluate().effective["scored_times"] == 2
     begun.session.feed.close()
 
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.optimization import Timing
-from harness.core.protocol import BRIEF, PROTOCOLS
+from harness.core.protocol import BRIEF, PROTOCOLS, UNTIMED
 from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
 from harness.measure import observed_step as kernels
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
-from harness.measure.lessons import TIMED, UNTIMED
+from harness.measure.lessons import TIMED
 from harness.measure.observed_step import counted, launched, of_kernels
 from harness.measure.trial import begin
 from harness.run.replicate import untimed

@@ -10,13 +10,12 @@ from harness.core.configuration import Comparison, Configuration, Option, inacti
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
-from harness.core.protocol import BRIEF
+from harness.core.protocol import BRIEF, UNTIMED
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
 from harness.measure import observed_process as evidence
 from harness.measure import trial
 from harness.measure.feed import Feed, Order, open_feed
-from harness.measure.lessons import UNTIMED
 from harness.plan.feasibility import Scope, compare
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of

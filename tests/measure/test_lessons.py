@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import pytest
 import torch
@@ -16,10 +18,12 @@ from torch.utils.data import Dataset
 from harness.analyze.rates import agreed, found_in, smoothed
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
+from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
-from harness.core.workload import Evaluation, Goal, Parts, Ranged, Size
+from harness.core.records import Bounds
+from harness.core.workload import Evaluation, Goal, Parts, Ranged, Size, Trained
 from harness.measure.devices import device_named
-from harness.measure.lessons import _steps, learn, range_test, train_until
+from harness.measure.lessons import _steps, learn, range_test, train_again, train_until
 from harness.measure.session import Task, open_session
 from harness.report.rates import figure, sentences
 
@@ -291,12 +295,123 @@ def test_requests_that_end_while_a_model_is_evaluated_make_no_training_faster() 
 
     task = task_with(1.0, workers=2)
     task = replace(task, parts=replace(task.parts, dataset=lambda *_: Requested(1.0), evaluate=evaluate))
-    shown: list[int] = []
     goal = Goal(score=2.0, better="more", every=1)
-    trained = train_until(task, {}, 8, goal, lambda step, _: shown.append(step), scheduled=False)
+    trained = train_until(task, {}, 8, goal, quiet, scheduled=False)
     assert [number for number, *_ in trained.scores] == [*range(1, 9)]
-    assert trained.scores[-1][1] > 0.7, "eight requests of a fifth of a second, by two workers"
-    assert shown == [*range(1, 9)] * 2, "it is trained once more, without evaluations"
+    assert trained.again
+    shown: list[int] = []
+    again = train_again(task, 8, trained, lambda step, _: shown.append(step), scheduled=False)
+    assert [number for number, *_ in again.scores] == [*range(1, 9)]
+    assert again.scores[-1][1] > 0.7, "eight requests of a fifth of a second, by two workers"
+    assert shown == [*range(1, 9)]
+
+
+class Prefetched(Line):
+    """A thread keeps up to sixteen batches ready, each of which takes it 50 ms."""
+
+    collated = True
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.ready = Queue[None](16)
+        Thread(target=self._load, daemon=True).start()
+
+    def _load(self) -> None:
+        while True:
+            time.sleep(0.05)
+            self.ready.put(None)
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        self.ready.get()
+        return self.inputs[indices], self.targets[indices]
+
+
+def test_a_thread_that_loads_while_a_model_is_evaluated_is_found_out() -> None:
+    """Each pause lasts for ten batches and four steps follow it: they find all of them ready."""
+
+    def evaluate(*_: object) -> Evaluation:
+        time.sleep(0.5)
+        return EVALUATED
+
+    task = task_with(1.0)
+    task = replace(task, parts=replace(task.parts, dataset=lambda *_: Prefetched(), evaluate=evaluate))
+    goal = Goal(score=2.0, better="more", every=4)
+    trained = train_until(task, {}, 16, goal, quiet, scheduled=False)
+    assert trained.scores[-1][1] < 0.5, "sixteen batches of 50 ms, twelve of which cost nothing"
+    assert trained.again
+    again = train_again(task, 16, trained, quiet, scheduled=False)
+    assert again.scores[-1][1] > 0.6
+
+
+class Loading(Line):
+    """A batch of sixteen takes 20 ms, and what it keeps none."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        super().__init__(1.0)
+        self.keeps, self.kept = keeps, set[int]()
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if index not in self.kept:
+            time.sleep(0.02 / 16)
+        if self.keeps:
+            self.kept.add(index)
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize(
+    ("keeps", "known"), [(False, False), (True, False), (False, True)], ids=["nothing", "seen", "known before"]
+)
+def test_a_training_is_taken_again_where_its_data_set_keeps_what_the_proof_read(*, keeps: bool, known: bool) -> None:
+    """And not where nobody loads ahead, and each batch is read again."""
+
+    def model(*_: object) -> nn.Module:
+        made = nn.Linear(INPUTS, 1, bias=False)
+        made.register_forward_pre_hook(lambda *_: time.sleep(0.02))
+        return made
+
+    task, data = task_with(1.0), Loading(keeps=keeps)
+    task = replace(
+        task,
+        parts=replace(task.parts, model=model, dataset=lambda *_: data, evaluate=lambda *_: EVALUATED),
+        size=replace(task.size, batch=16, epoch_steps=16, keeps_items=known),
+    )
+    trained = train_until(task, {}, 8, Goal(score=2.0, better="more", every=4), quiet, scheduled=False)
+    assert trained.again == (keeps or known)
+    assert [number for number, *_ in trained.scores] == [4, 8]
+
+
+def test_what_is_trained_again_reads_nothing_before_its_first_step() -> None:
+    read: list[int] = []
+
+    class Noted(Line):
+        def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+            read.append(index)
+            return super().__getitem__(index)
+
+    rates: list[float] = []
+    task = task_with(1.0, rates)
+    task = replace(task, parts=replace(task.parts, dataset=lambda *_: Noted(1.0)))
+    before = Trained(scores=((2, 70.0, 0.1), (4, 90.0, 0.2)), reached=True, inactive=(), start_s=0.5, again=True)
+    found = train_again(task, 10, before, quiet, scheduled=True)
+    assert sorted(read) == [*range(256)]
+    assert [(number, score) for number, _, score in found.scores] == [(2, 0.1), (4, 0.2)]
+    assert 0 < found.scores[0][1] < found.scores[1][1] < 60
+    assert replace(found, scores=before.scores) == before
+    assert rates == pytest.approx([0.5e-3 * (1 + math.cos(math.pi * step / 10)) for step in range(4)])
+
+
+def test_what_is_compiled_is_compiled_before_it_is_trained_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a session that reads a few batches and no whole epoch, since what it reads may be kept."""
+    asked: list[object] = []
+
+    def begun(task: Task, proof: dict[str, object], protocol: Protocol, **how: object) -> object:
+        asked.append((proof, protocol.whole_s, how))
+        return open_session(replace(task, recipe=Recipe())), {}
+
+    monkeypatch.setattr("harness.measure.lessons._begun", begun)
+    before = Trained(scores=((2, 70.0, 0.1),), reached=True, inactive=(), start_s=0.5, again=True)
+    train_again(task_with(1.0, compile="default"), 2, before, quiet, scheduled=False)
+    assert asked == [({}, 0.0, {"observed": True, "bounds": Bounds(loader_rate=None, compute_rate=None)})]
 
 
 # What losses under a growing rate say.

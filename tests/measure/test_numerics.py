@@ -18,8 +18,8 @@ from harness.analyze.quality import verified
 from harness.core.configuration import Comparison, Configuration, Option, compose, expected
 from harness.core.optimization import FAST_BFLOAT16, Optimization, Stage, Timing
 from harness.core.plan import NoResult
+from harness.core.protocol import UNTIMED
 from harness.core.records import Arm, Ready
-from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import begin
 from harness.plan.feasibility import single

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import sleep
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,12 +13,12 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
-from harness.measure.lessons import UNTIMED
-from harness.measure.session import Task
+from harness.measure.session import Session, Task
 from tests.measure.tasks import task_of
 
 SHIVER = 1e-4  # of a loss, as of sums in any order
@@ -112,11 +113,12 @@ def test_a_shorter_last_batch_is_no_varying_shape(smoke_data: dict[str, Path]) -
 class Reading(Dataset[Any]):
     """Items of another data set that take their time, each time or only until they were read once.
 
-    Or it keeps those of the last batch alone.
+    Or it keeps so many: those that it read last, or, where they stay, those that it read first.
     """
 
-    def __init__(self, items: Any, *, keeps: bool | int) -> None:
-        self.items, self.keeps, self.kept, self.waits = items, keeps, dict[int, None](), 0
+    def __init__(self, items: Any, *, keeps: bool | int, stays: bool = False) -> None:
+        self.items, self.keeps, self.stays = items, keeps, stays
+        self.kept, self.waits = dict[int, None](), 0
         self.reader = items.reader  # which the workload asks what it has seen
 
     def __len__(self) -> int:
@@ -126,21 +128,31 @@ class Reading(Dataset[Any]):
         if index not in self.kept:
             self.waits += 1
             sleep(0.002)
-        if self.keeps:
+        if self.keeps and not (self.stays and len(self.kept) == self.keeps):
             self.kept[index] = None
         if self.keeps is not True and len(self.kept) > self.keeps:
             del self.kept[next(iter(self.kept))]
         return self.items[index]
 
 
-@pytest.mark.parametrize(("keeps", "whole_s"), [(True, 60.0), (True, 0.0), (False, 60.0), (64, 60.0)])
+@pytest.mark.parametrize(
+    ("keeps", "stays", "whole_s", "told"),
+    [
+        (True, False, 60.0, "filled before"),
+        (True, False, 0.0, "still filling"),
+        (False, False, 60.0, None),
+        (64, False, 60.0, None),  # the last batch
+        (320, False, 60.0, "in part"),
+        (384, True, 60.0, "in part"),
+    ],
+)
 def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed(
-    keeps: bool | int, whole_s: float, smoke_data: dict[str, Path]
+    keeps: bool | int, stays: bool, whole_s: float, told: str | None, smoke_data: dict[str, Path]
 ) -> None:
     task, made = task_of("leak", smoke_data["leak"], ()), list[Reading]()
 
     def slow(folder: Path, size: Any, recipe: Recipe) -> Reading:
-        made.append(Reading(task.parts.dataset(folder, size, recipe), keeps=keeps))
+        made.append(Reading(task.parts.dataset(folder, size, recipe), keeps=keeps, stays=stays))
         return made[-1]
 
     slowly = replace(task, parts=replace(task.parts, dataset=slow))
@@ -148,9 +160,60 @@ def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed
     before = made[0].waits
     for _ in range(task.size.epoch_steps):
         started.step()
-    told = {(True, 60.0): "filled before", (True, 0.0): "still filling"}.get((keeps, whole_s))
     assert ready["effective"].get("data_cache") == told
     assert (made[0].waits == before) is (told == "filled before")
+
+
+class Cache:
+    """What reading batches of an epoch of a hundred takes, from a cache whose batches were read up to the twentieth."""
+
+    def __init__(self, keeps: int, *, stays: bool = False, dear_s: float = 0.0, stalls: tuple[int, ...] = ()) -> None:
+        self.keeps, self.stays, self.dear_s, self.stalls = keeps, stays, dear_s, stalls
+        self.kept, self.reads = dict[int, None](), 0
+        for number in range(20):
+            self.seconds(number)
+        self.reads = 0
+
+    def seconds_from(self, _: object, number: int, batches: int) -> list[float]:
+        return [self.seconds(one) for one in range(number, number + batches)]
+
+    def seconds(self, number: int) -> float:
+        self.reads += 1
+        is_new = number not in self.kept
+        if not (is_new and self.stays and len(self.kept) == self.keeps):
+            self.kept.pop(number, None)
+            self.kept[number] = None
+        if len(self.kept) > self.keeps:
+            del self.kept[next(iter(self.kept))]
+        return (0.1 if is_new else 0.005) + self.dear_s * (number < 5) + 1.0 * (self.reads in self.stalls)
+
+
+@pytest.mark.parametrize(
+    ("cache", "told"),
+    [
+        (Cache(100), "filled before"),
+        (Cache(0), None),
+        (Cache(60), "in part"),
+        (Cache(95), "in part"),
+        (Cache(60, stays=True), "in part"),
+        (Cache(95, stays=True), "in part"),
+        (Cache(100, dear_s=0.08), "filled before"),  # whether they were kept or not
+        (Cache(60, dear_s=0.08), "in part"),
+        (Cache(100, stalls=(2,)), "filled before"),
+        (Cache(100, stalls=(5,)), "filled before"),
+        (Cache(0, stalls=(2,)), None),
+        (Cache(100, stalls=(108,)), "filled before"),  # of the first batches, after an epoch
+        (Cache(100, stalls=(114,)), "filled before"),  # and of the last ones
+    ],
+)
+def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_does(
+    cache: Cache, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    feed = SimpleNamespace(taken=20, order=SimpleNamespace(go_to=lambda _: None))
+    size = SimpleNamespace(keeps_items=False, epoch_steps=100)
+    looking = SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size))
+    assert opening.fill_cache(cast("Session", looking), 0.2, 60.0).get("data_cache") == told
 
 
 @pytest.mark.parametrize("done", ["filled before", "still filling", ""])

@@ -9,9 +9,9 @@ import pytest
 
 from harness.core.configuration import inactive
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.measure import observed_process as evidence
 from harness.measure import trial
-from harness.measure.lessons import UNTIMED
 from harness.measure.observed_process import COLD, ColdFiles, StillWarm, cold_files, resident_share
 from tests.measure.tasks import task_of
 

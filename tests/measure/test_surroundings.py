@@ -198,5 +198,7 @@ def test_the_kind_of_file_system_is_told_by_the_nearest_mount(tmp_path: Path, mo
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: told)
     found = [file_system(tmp_path / name) for name in ("data/images", "data2", "other")]
     assert found == ["nfs4", "tmpfs", "overlay"]
+    told.append(SimpleNamespace(mountpoint=str(tmp_path / "data2"), fstype="ext4"))
+    assert file_system(tmp_path / "data2") == "ext4", "what is mounted over another counts"
     told.clear()
     assert file_system(tmp_path) == "an unknown file system"

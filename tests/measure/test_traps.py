@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader
 
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.recipe import Value, patched
-from harness.core.workload import Size
+from harness.core.workload import Evaluation, Size
 from harness.measure import session, trial
 from harness.measure.feed import Feed, open_feed
-from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from tests.measure.tasks import task_at, task_of
 
@@ -99,6 +99,22 @@ def test_workers_of_an_evaluation_that_do_not_start_or_do_not_stay_are_seen(
     assert missing() == (
         "evaluation_workers is 1, not 2", "evaluation_persistent_workers is False, not True",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_workers_that_stay_begin_before_read_backs_are_counted(smoke_data: dict[str, Path], *, stays: bool) -> None:
+    task = task_of("leak", smoke_data["leak"], ("evaluation_workers=1", *["evaluation_persistent_workers"] * stays))
+    evaluate, counted = task.parts.evaluate, list[bool]()
+
+    def noted(*given: Any) -> Evaluation:
+        counted.append(torch.overrides._get_current_function_mode() is not None)
+        return evaluate(*given)
+
+    task = replace(task, parts=replace(task.parts, evaluate=noted))
+    begun, _ = trial.begin(task, Timing.EVALUATION, UNTIMED, {}, other_seeds=False)
+    begun.session.feed.close()
+    assert counted.index(True) == int(stays)
+    assert sum(counted) == 1
 
 
 LARGER = Configuration(workload="leak", size="smoke", batch=128, options=(Option(name="batch_scale", level=2),))

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.measure import opening
-from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import begin
 from harness.run.processes import state_of

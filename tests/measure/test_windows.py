@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.optimization import Timing
+from harness.core.protocol import UNTIMED
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
 from harness.measure.devices import Device, device_named
-from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import Trial, begin
 from harness.measure.warm_up import transient

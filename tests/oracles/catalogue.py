@@ -71,6 +71,7 @@ class Parsed:
     persistent: bool = False
     pinned: bool = False
     keep_last: bool = False
+    interval: int = 0  # epochs from one evaluation to the next; 0: it evaluates never
 
 
 def parsed(stack: str) -> Parsed:
@@ -84,6 +85,7 @@ def parsed(stack: str) -> Parsed:
         persistent="persistent_workers" in found,
         pinned="cpu_pinning" in found,
         keep_last="keep_last_batch" in found,
+        interval=int(found.get("evaluation_interval", 0)),
     )
 
 
@@ -99,7 +101,8 @@ def added_up(stages: Mapping[str, Stages], stack: str, *, shuffled: bool = False
         seconds -= sum(told.item_s(rank) for rank in range(told.samples - half, told.samples))
         return seconds / (told.samples - half)
     loader = Loader(workers=one.workers, prefetch=one.prefetch, passes=one.passes, shuffled=shuffled)
-    return seconds_per_sample(told, loader)
+    evaluating_s = told.evaluation_s / (one.interval * told.samples) if one.interval else 0.0
+    return seconds_per_sample(told, loader) + evaluating_s
 
 
 def combined(workers: int, prefetch: int, *, pinned: bool = False) -> str:
@@ -388,6 +391,17 @@ def epochs() -> Trial:
     ], reference="workers=1", timing=Timing.EPOCH)  # fmt: skip
 
 
+def evaluations() -> Trial:
+    """Half an epoch's time for an evaluation between epochs, and twice as much for the one that ends a training."""
+    plain = Stages(step_s=0.020, epoch_steps=8, evaluation_s=0.080)
+    threat = "an evaluation between epochs is timed as the last one"
+    return trial("evaluations between epochs", {PLAIN: plain, "copy": replace(plain, copy=1)}, [
+        Oracle(option="evaluation_interval=1", threat=threat),
+        Oracle(option="evaluation_interval=3", threat=threat),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], timing=Timing.EPOCH)  # fmt: skip
+
+
 def probes() -> Trial:
     """Bounds that a short probe gets wrong, one of them on purpose."""
     plain = Stages(load_s=0.020, step_s=0.015)
@@ -487,6 +501,28 @@ def forgotten() -> Trial:
     ])  # fmt: skip
 
 
+def kept_first() -> Trial:
+    """A cache that is full before an epoch is over and takes nothing more: what comes later is dear for ever."""
+    plain = Stages(load_s=0.010, unread_s=0.010, keeps=100, stays=True, step_s=0.010, epoch_steps=131)
+    stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0), "copy": replace(plain, copy=1)}
+    threat = "windows hold more of what is kept than an epoch"
+    return trial("a data set that keeps the first of what it read", stages, [
+        Oracle(option="variant=free", threat=threat, refused=True),
+        Oracle(option="variant=copy", threat=threat, refused=True),
+    ])  # fmt: skip
+
+
+def unfilled() -> Trial:
+    """A cache of everything, in an epoch too long to be read beforehand: the reference finds what it has just read."""
+    plain = Stages(load_s=0.010, unread_s=0.010, step_s=0.010, epoch_steps=251)
+    stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0), "copy": replace(plain, copy=1)}
+    threat = "the reference comes back to what it has just read"
+    return trial("a data set whose cache still fills", stages, [
+        Oracle(option="variant=free", threat=threat, refused=True),
+        Oracle(option="variant=copy", threat=threat, refused=True),
+    ])  # fmt: skip
+
+
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
 
 
@@ -526,7 +562,7 @@ def all_trials() -> list[Trial]:
     return [
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
-        weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
+        weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), evaluations(), probes(),
         waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
-        forgotten(),
+        forgotten(), kept_first(), unfilled(),
     ]  # fmt: skip

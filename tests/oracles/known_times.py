@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, get_worker_info
 
 from harness.core.recipe import Recipe, Value
-from harness.core.workload import Built, Parts, Size
+from harness.core.workload import Built, Evaluation, Parts, Size
 from tests.oracles.sabotage import VARIABLE, sabotaged
 from tests.oracles.stages import Kind, Stages, changed, read_told, workload_of
 
@@ -125,16 +125,23 @@ class Batches(Dataset[Any]):
             time.sleep(told.late_s)
         extra_s = told.first_load_s if self.loads < told.first_loads else 0.0
         extra_s += told.unread_s if ranks[0] not in self.kept else 0.0
-        self.kept.pop(ranks[0], None)
-        self.kept[ranks[0]] = None
-        if told.keeps and len(self.kept) > told.keeps:
-            del self.kept[next(iter(self.kept))]
+        self.keep(ranks[0])
         self.loads += 1
         costs = [told.item_s(rank) for rank in ranks]
         part = max(1, len(costs) // told.slices)
         for first in range(0, len(costs), part):
             pace.begin()
             pace.spend(sum(costs[first : first + part]) + extra_s * part / len(costs), told.load)
+
+    def keep(self, rank: int) -> None:
+        """Keeps a batch, as far as there is room for it."""
+        told = self.stages
+        if told.stays and rank not in self.kept and len(self.kept) == told.keeps:
+            return
+        self.kept.pop(rank, None)
+        self.kept[rank] = None
+        if told.keeps and len(self.kept) > told.keeps:
+            del self.kept[next(iter(self.kept))]
 
 
 class Ahead:
@@ -273,6 +280,14 @@ def _dataset(_folder: Path, size: Size, recipe: Recipe) -> Batches:
     return Batches(stages, variant)
 
 
+def _evaluate(model: nn.Module, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device) -> Evaluation:
+    """An evaluation that scores as often as the recipe says."""
+    slow, (_, stages) = cast("Slow", model), _stages(recipe)
+    slow.pace.begin()
+    slow.pace.spend(stages.evaluation_s * cast("int", recipe.choice("scored")), stages.step)
+    return Evaluation(items=1, score=0.0)
+
+
 def _effective(built: Built) -> Mapping[str, Value]:
     return {"variant": cast("Batches", built.dataset).variant}
 
@@ -285,6 +300,8 @@ def parts() -> Parts:
         optimizer=lambda parameters, keywords: torch.optim.SGD(parameters, lr=1e-6, **keywords),
         dataset=_dataset,
         effective=_effective,
+        evaluate=_evaluate,
+        between_epochs={"scored": 1},
     )
 
 

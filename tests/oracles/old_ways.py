@@ -89,6 +89,7 @@ SABOTAGED = (
     ("no lead-in", "arms that are alike", "variant=cool"),
     ("no common samples", "windows that are parts of an epoch", "workers=2"),
     ("no common samples", "windows that are parts of an epoch", "variant=copy"),
+    ("the last evaluation in every epoch", "evaluations between epochs", "evaluation_interval=1"),
 )
 
 

@@ -71,7 +71,8 @@ def _order(stages: Stages, loader: Loader, count: int) -> Iterator[int]:
 def _load_s(stages: Stages, number: int, loader: Loader) -> float:
     """Seconds of loading one fetch: a batch, or a part of one that is taken in several passes."""
     items = stages.batch // loader.passes
-    again_s = stages.unread_s if stages.keeps else 0.0  # of a cache that has dropped it when it comes round again
+    is_kept = not stages.keeps or (stages.stays and number < stages.keeps)  # when it comes round again
+    again_s = 0.0 if is_kept else stages.unread_s
     return again_s + sum(stages.item_s(number * items + item) for item in range(items))
 
 

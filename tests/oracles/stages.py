@@ -37,6 +37,7 @@ class Stages:
     first_load_s: float = 0.0
     unread_s: float = 0.0  # beyond the rest where the process has not loaded this batch before: it keeps what it read,
     keeps: int = 0  # so many batches of it, those that it loaded last, fewer than an epoch has; 0: all
+    stays: bool = False  # whether those are the ones that it loaded first
     step_s: float = 0.0
     step: Kind = "sleep"
     step_pattern: Pattern = "equal"
@@ -48,6 +49,7 @@ class Stages:
     idle_s: float = 0.0  # where a step begins so long after the last one ended,
     cold_steps: int = 0  # so many steps from there on
     cold_s: float = 0.0  # take so much longer
+    evaluation_s: float = 0.0  # of an evaluation between two epochs; one that ends a training takes twice as long
     swing: float = 0.0  # everything takes up to so much longer or shorter, by the machine's clock
     swing_period_s: float = 1.0
     process_spread: float = 0.0  # standard deviation of the log of a process's own pace
@@ -152,7 +154,7 @@ def workload_of(plain: Stages, parts: Callable[[], Parts], path: str | None = No
         origin="invented",
         parameters=2,
         traits=frozenset(),
-        own={"variant": PLAIN},
+        own={"variant": PLAIN, "scored": 2},
         sizes={"quick": size},
         parts=parts,
         path=path,

@@ -123,6 +123,9 @@ def test_an_oracle_holds_within_its_allowance() -> None:
 def test_options_are_added_up() -> None:
     stages = {"baseline": Stages(load_s=4.0, step_s=3.0), "fast": Stages(load_s=1.0, step_s=3.0)}
     assert added_up(stages, "") / added_up(stages, "variant=fast") == pytest.approx(7 / 4)
+    stages = {"baseline": Stages(step_s=0.020, epoch_steps=8, evaluation_s=0.080)}
+    ratios = [added_up(stages, "") / added_up(stages, f"evaluation_interval={epochs}") for epochs in (1, 3)]
+    assert ratios == pytest.approx([160 / 240, 480 / 560])
 
 
 def test_the_page_says_what_was_measured() -> None:

@@ -39,7 +39,8 @@ THREATS = (
     ),
     Threat(
         "Workers and the trainer share cores, or are kept to some",
-        "arms have all cores in their turns; nothing of the others runs",
+        "arms have all cores in their turns: the processes of others are stopped; where arms share one, their loader "
+        "workers are, and their threads go on",
         "60 ms of CPU for loading, 30 for the step; computing loader",
     ),
     Threat(
@@ -60,16 +61,19 @@ THREATS = (
     ),
     Threat(
         "A cache fills while it is timed: in a training it is full after an epoch",
-        "two batches are read, then both again; where the second reading is clearly cheaper, an arm without workers "
-        "reads an "
-        "epoch before its first window, and where that takes too long the row says so; caches of workers are not seen",
+        "three batches are read, then all again; where the second reading of two is clearly cheaper, an arm without "
+        "workers reads an epoch before its first window, and where that takes too long the row says so; caches of "
+        "workers are not seen",
         "a data set that keeps what it read",
     ),
     Threat(
-        "The reference comes back to samples before each treatment, and a cache of limited size still holds them",
-        "after an epoch was read its first batches are read again; a reference of which some are dear again has a "
-        "ratio of whole epochs alone",
-        "a data set that keeps a part of what it read",
+        "The reference comes back to samples before each treatment, and a cache that is not full or has a limited size "
+        "still holds them",
+        "after an epoch was read its first batches are read twice, and its last ones again; a reference whose cache "
+        "has dropped the first or not taken the last has a ratio of whole epochs alone, and one whose cache was not "
+        "full has none",
+        "a data set that keeps a part of what it read; a data set that keeps the first of what it read; a data set "
+        "whose cache still fills",
     ),
     Threat(
         "Batches in flight hide a stall, in part or in all",
@@ -135,6 +139,11 @@ THREATS = (
         "The boundary between epochs is left out, or counted too often",
         "windows of whole epochs where an option is about boundaries",
         "epochs with a costly boundary",
+    ),
+    Threat(
+        "An evaluation between epochs is timed as the one that ends a training, which may do more",
+        "a workload says what its evaluations between epochs leave out, and how often they scored is told by them",
+        "evaluations between epochs",
     ),
     Threat(
         "A probe of an upper bound is shorter than what it probes",

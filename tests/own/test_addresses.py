@@ -214,6 +214,21 @@ def test_arms_have_the_facts_of_their_launcher_though_they_have_other_variables(
     assert read_workload(file).source == before.source
 
 
+def test_arms_leave_bytecode_whatever_their_launcher_inherited() -> None:
+    """Else every spawned worker would compile all that it imports, as none does where a training is at home."""
+    assert "PYTHONDONTWRITEBYTECODE" not in launch_environment(Recipe(), {"PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def test_a_job_is_the_same_however_its_address_names_it(tmp_path: Path) -> None:
+    """A script that measures its job gives the name, and whoever gives the script to a command need not."""
+    file = tmp_path / "train.py"
+    file.write_text(f"{HEAD}\nsame = job\n\n\ndef mine():\n    return job\n\n\njob.measure()\n")
+    assert len({read_workload(Path(f"{file}{names}")).source for names in ("", ":job", ":same", ":mine")}) == 1
+    file.write_text(f"{HEAD}\nother = made(8)\n\n\ndef third():\n    return made(8)\n")
+    jobs = (":job", ":other", ":third", ":job,other", ":job,third")
+    assert len({read_workload(Path(f"{file}{names}")).source for names in jobs}) == len(jobs)
+
+
 def test_clones_with_the_same_code_are_looked_at_each_by_itself(tmp_path: Path) -> None:
     sources = set()
     for name in ("one", "other"):
@@ -291,4 +306,26 @@ def test_a_module_beside_a_notebook_is_found_by_arms_and_is_part_of_the_job(
     assert done.stdout.strip() == Job.__name__, done.stderr
     before = read_workload(where).source
     module.write_text(BESIDE_A_NOTEBOOK.replace("3", "5"))
+    assert read_workload(where).source != before
+
+
+@pytest.mark.parametrize("dot", ["", "."], ids=["beside it", "in its package"])
+def test_what_a_module_of_a_notebook_imports_is_part_of_the_job(
+    dot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the job names the first module alone."""
+    name = tmp_path.name.replace("-", "_")
+    folder = tmp_path / f"package_{name}"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / f"first_{name}.py").write_text(f"from {dot}second_{name} import WIDTH\n{BESIDE_A_NOTEBOOK}")
+    (folder / f"second_{name}.py").write_text(f"from {dot}third_{name} import WIDTH\n")
+    (third := folder / f"third_{name}.py").write_text("WIDTH = 3\n")
+    monkeypatch.syspath_prepend(tmp_path if dot else folder)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    first = import_module(f"{folder.name}.first_{name}" if dot else f"first_{name}")
+    where = address_of(a_job(model=first.Own))
+    before = read_workload(where).source
+    assert read_workload(where).source == before
+    third.write_text("WIDTH = 5\n")
     assert read_workload(where).source != before

@@ -160,11 +160,17 @@ def test_a_disk_that_is_full_is_told_and_nothing_stays_on_it(file: Path, monkeyp
 
 OPENS = {
     "as it is imported": ("data = TensorDataset(", "open('settings.txt').close()\ndata = TensorDataset("),
+    "in the loss": (
+        "loss=nn.CrossEntropyLoss()",
+        "loss=lambda *given: (open('settings.txt').close(), nn.functional.cross_entropy(*given))[1]",
+    ),
     "in a factory": ("model=Net", "model=lambda: (open('settings.txt').close(), Net())[1]"),
 }
 
 
-@pytest.mark.parametrize("when", ["as it is imported", pytest.param("in a factory", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "when", ["as it is imported", "in the loss", pytest.param("in a factory", marks=pytest.mark.thorough)]
+)
 def test_a_file_of_git_s_that_both_versions_would_read_as_it_is_now_is_told(
     file: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:

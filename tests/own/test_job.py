@@ -382,6 +382,22 @@ def test_a_cache_that_all_processes_share_is_filled_before_anything_is_timed(tmp
     assert not a_job(dataset=Keeping(3200)).facts.kept_outside
 
 
+@pytest.mark.parametrize(
+    ("count", "epoch_s", "shuffle"), [(3200, 1.0, False), (807, 100.0, True)], ids=["in order", "whole"]
+)
+def test_a_shared_cache_is_filled_at_the_places_that_arms_read(
+    count: int, epoch_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shuffle: bool
+) -> None:
+    """One item after another, as the loader takes them; of a whole epoch all but an incomplete batch."""
+    monkeypatch.setattr(inference, "EPOCH_S", epoch_s)
+    loader = DataLoader(KeptOnDisk(count, tmp_path), batch_size=8, shuffle=shuffle)
+    facts = a_job(dataset=loader, batch=None).facts
+    assert facts.kept_outside
+    assert facts.in_order is not shuffle
+    assert facts.all_items is shuffle
+    assert set(range(8 * facts.epoch_steps)) <= {int(one.name) for one in tmp_path.iterdir()}
+
+
 def test_a_shared_cache_that_takes_long_to_fill_is_to_be_filled_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -574,6 +590,28 @@ def test_of_a_longer_data_set_than_the_references_not_only_the_first_items_are_r
             Builder(job=one, others={}, file=Path(__file__)).parts().dataset(Path(), size, Recipe(start_method="spawn"))
         )
         assert found.place(95) == last
+
+
+def datasets_of(counts: tuple[int, int], **epoch: Any) -> list[Any]:
+    """What two jobs with data sets of so many items hand over to the loader in one comparison."""
+    first, second = (a_job(dataset=Pictures(count), score=lambda _: 0.5) for count in counts)
+    workload = first.as_workload(Address(Path(__file__), ("job", "other")), [second])
+    size, parts = replace(workload.sizes["quick"], **epoch), workload.parts()
+    assert workload.lesson is not None
+    assert workload.lesson.epoch_steps == min(counts) // 8
+    return [parts.dataset(Path(), size, recipe) for recipe in (Recipe(), Recipe(own=(("other", True),)))]
+
+
+@pytest.mark.parametrize(("counts", "kind"), [((96, 100), Items), ((100, 96), Items), ((96, 96), Pictures)])
+def test_two_data_sets_stand_in_the_loader_as_they_are_only_where_they_are_of_one_length(
+    counts: tuple[int, int], kind: type[Any]
+) -> None:
+    """Else one arm would pay for a call of ours around each item."""
+    assert [type(one) for one in datasets_of(counts)] == [kind, kind]
+
+
+def test_an_epoch_of_a_lesson_fits_into_the_shorter_of_two_data_sets() -> None:
+    assert [len(one) for one in datasets_of((96, 90), epoch_steps=90 // 8)] == [88, 88]
 
 
 NET = Net()

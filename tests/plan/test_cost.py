@@ -11,6 +11,7 @@ from statistics import median
 
 import pytest
 
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF, STANDARD, Protocol
@@ -83,9 +84,11 @@ def windows_of(folder: Path) -> Iterator[tuple[float, float, bool]]:
         ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
         windows = [one for one in found if isinstance(one, Window)]
         wanted = (block.rounds or protocol.rounds) * (len(ready) - 1)
-        if sum(one.arm.position > 0 for one in windows) == wanted:
+        if windows and sum(one.arm.position > 0 for one in windows) == wanted:
             steps_s = [ready[position].step_s for position in sorted(ready)]
-            guess_s = windows_s(block, protocol, steps_s, ready[0].cycle_steps or math.inf)
+            alive = tuple(block.comparisons[position - 1] for position in sorted(ready) if position)
+            timed = replace(block, comparisons=alive)
+            guess_s = windows_s(timed, protocol, steps_s, ready[0].cycle_steps or math.inf)
             configs = (block.reference, *(one.treatment for one in block.comparisons))
             workers = any(
                 option.name == "workers" and int(option.level) > 1 for one in configs for option in one.options
@@ -109,7 +112,8 @@ def test_windows_of_several_loader_workers_take_no_less_than_the_model_says(name
     """They hold whole groups of what workers finish; how much faster such arms are is not known before they run."""
     several = [(guess_s, took_s) for guess_s, took_s, workers in recorded_windows(names) if workers]
     assert len(several) >= 16
-    assert sum(guess_s for guess_s, _ in several) < 1.1 * sum(took_s for _, took_s in several)
+    guess_s, took_s = (sum(found) for found in zip(*several, strict=True))
+    assert (0.5 if names else 0.0) * took_s < guess_s < 1.1 * took_s
 
 
 def test_windows_cost_more_where_an_arm_is_far_faster_though_its_own_steps_cost_less() -> None:
@@ -117,6 +121,66 @@ def test_windows_cost_more_where_an_arm_is_far_faster_though_its_own_steps_cost_
     usual_s, fast_s, faster_s = (windows_s(one, STANDARD, (0.1, 0.1 / times), epoch) for times in (1.0, 8.0, 16.0))
     assert fast_s < usual_s
     assert faster_s > 1.6 * fast_s
+
+
+def beside(*workers: int, timing: Timing = Timing.STEP) -> Block:
+    """A block of arms with so many loader workers each, none where it is 0."""
+    one = comparison(timing=timing)
+    options = ((Option(name="workers", level=count),) if count else () for count in workers)
+    arms = (replace(one, treatment=replace(one.treatment, options=chosen)) for chosen in options)
+    return replace(block(), timing=timing, comparisons=tuple(arms))
+
+
+@pytest.mark.parametrize(
+    ("workers", "timing", "steps"),
+    [
+        ((0, 1), Timing.STEP, 5),
+        ((2, 0), Timing.STEP, 6),
+        ((8, 0), Timing.STEP, 16),
+        ((8, 5), Timing.STEP, 80),
+        ((8, 0), Timing.COMPUTE, 5),
+        ((8, 0), Timing.EVALUATION, 5),
+    ],
+)
+def test_windows_hold_whole_groups_of_all_loader_workers(workers: tuple[int, int], timing: Timing, steps: int) -> None:
+    one, protocol = beside(*workers, timing=timing), replace(BRIEF, part_s=None)
+    alone_s, found_s = (windows_s(each, protocol, (0.1,) * 3, math.inf) for each in (beside(0, 0), one))
+    rounds = protocol.rounds
+    visits = 3 * rounds + 1  # two treatments stand between two windows of the reference
+    assert found_s - alone_s == pytest.approx(visits * (steps - 5) * 0.1)
+
+
+def test_a_forecast_counts_the_loader_workers_of_those_that_are_alive() -> None:
+    made = plan(comparison("workers"))
+    told = forecast(replace(made, protocol=BRIEF, blocks=(beside(0, 8),)), [])
+    without_s, with_s = (told.replicate_s(told.plan.blocks[0], (one,)) for one in (1, 2))
+    assert with_s > 1.5 * without_s
+    firsts_s = first_ratios_s(told.plan, {})
+    assert firsts_s == first_ratios_s(replace(told.plan, blocks=(beside(0),)), {})
+
+
+def test_later_replicates_of_what_steps_beside_the_host_take_as_many_first_steps() -> None:
+    host, device = Pace(), Pace(steps_on_host=False)
+    for timing, more in ((Timing.STEP, 2), (Timing.LOADER, 0)):
+        took_s = [start_s(BRIEF, (1.0, 1.0), one, 0.0, timing) for one in (host, device)]
+        assert took_s[1] - took_s[0] == pytest.approx(2 * more * 1.0), timing
+
+
+@pytest.mark.parametrize(
+    ("workers", "timing", "epoch", "steps"),
+    [
+        (0, Timing.STEP, math.inf, 3 * 5),
+        (8, Timing.STEP, math.inf, 3 * (16 + 16)),
+        (0, Timing.STEP, 12, 12),
+        (0, Timing.COMPUTE, math.inf, 0),
+    ],
+)
+def test_arms_that_meet_all_shapes_first_pay_for_the_samples_of_all_windows(
+    workers: int, timing: Timing, epoch: float, steps: int
+) -> None:
+    one, pace = beside(workers, timing=timing), Pace(step_s=0.1, epoch_steps=epoch)
+    usual_s, met_s = (replicate_s(one, BRIEF, each, (1.0,)) for each in (pace, replace(pace, meets_shapes=True)))
+    assert met_s - usual_s == pytest.approx(steps * 2 * 0.1)
 
 
 def test_a_standard_arm_is_warmed_up_and_watched_longer() -> None:

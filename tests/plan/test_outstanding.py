@@ -5,8 +5,8 @@ import pytest
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import Protocol
-from harness.core.records import Lost, Record
-from harness.plan.schedule import INTERRUPTED, given_up, next_attempt, outstanding, settled
+from harness.core.records import TIMED_OUT, Fault, Lost, Record
+from harness.plan.schedule import INTERRUPTED, failures, given_up, next_attempt, outstanding, settled
 from tests.analyze.synthetic import arm, comparison, config, ready, window
 
 PROTOCOL = Protocol(rounds=3)
@@ -81,6 +81,14 @@ def test_what_failed_needs_nothing_more_and_the_others_go_on(outcome: str) -> No
     assert not given_up(2, records)
 
 
+def test_what_failed_in_another_replicate_needs_nothing_in_this_one() -> None:
+    over = failures([lost(1, "failed"), lost(2, INTERRUPTED)])
+    assert over == {("b00", 1)}
+    assert outstanding(BLOCK, 1, [], PROTOCOL, over) == {2: 3}
+    assert outstanding(BLOCK, 1, [], PROTOCOL, failures([lost(0, "failed")])) == {}
+    assert outstanding(replace(BLOCK, identity="b01"), 1, [], PROTOCOL, over) == {1: 3, 2: 3}
+
+
 def test_without_a_reference_nothing_can_be_measured() -> None:
     assert left(lost(0, "failed")) == {}
 
@@ -113,6 +121,23 @@ def test_interruptions_of_others_do_not_count() -> None:
 
 def test_a_failure_is_settled_at_once() -> None:
     assert settled(lost(1, "failed"), [], PROTOCOL) == lost(1, "failed")
+
+
+@pytest.mark.parametrize("kind", sorted(TIMED_OUT))
+def test_a_time_out_is_tried_again_where_the_arm_has_given_windows_in_another_replicate(kind: Fault) -> None:
+    late = replace(lost(1, "failed", replicate=1), kind=kind)
+    assert settled(late, [*windows(0, 1, 0)], PROTOCOL).outcome == INTERRUPTED
+    before: list[Record] = [replace(late, outcome=INTERRUPTED), replace(late, outcome=INTERRUPTED)]
+    third = settled(late, [*windows(0, 1, 0), *before], PROTOCOL)
+    assert (third.outcome, third.reason) == ("failed", "ended by SIGTERM, 3 times")
+
+
+def test_a_time_out_of_an_arm_that_has_shown_nothing_yet_is_final() -> None:
+    late = replace(lost(1, "failed", replicate=1), kind=Fault.WINDOW_TIME_OUT)
+    for records in ([], windows(0, 2, 0), windows(0, 1, 0, replicate=1), windows(0, 1, 0, block="b01")):
+        assert settled(late, records, PROTOCOL) == late
+    crashed = replace(late, kind=Fault.CRASHED)
+    assert settled(crashed, windows(0, 1, 0), PROTOCOL) == crashed
 
 
 def test_the_next_life_comes_after_all_recorded_ones() -> None:

@@ -84,6 +84,12 @@ def test_blocks_are_filled_before_another_is_begun() -> None:
     assert [block.identity for block in found] == ["b00", "b01", "b02"]
 
 
+def test_what_is_split_shares_no_block_and_keeps_its_order() -> None:
+    found = blocks([comparison(index) for index in range(6)], 4, split=lambda some: (some[::2], some[1::2]))
+    assert labels(found, "leak") == [["s0", "s2"], ["s1", "s3"], ["s4"], ["s5"]]
+    assert [block.identity for block in found] == ["b00", "b01", "b02", "b03"]
+
+
 def test_workloads_take_turns() -> None:
     long, short = [comparison(index) for index in range(6)], [comparison(index, "speaker") for index in range(6, 8)]
     found = blocks([*long, *short], 2)

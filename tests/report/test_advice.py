@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,15 @@ def test_what_changes_learning_carries_a_warning() -> None:
     said = section(told(), "Faster, with a warning")["augment"]
     assert "It is another training: train to the end and compare the score" in said
     assert "5.00x" not in section(told(), "Three ready-made stacks")["Fastest"]
+
+
+def test_arms_that_shared_a_warm_process_tell_no_start_up() -> None:
+    for title, name in (("Switch on", "workers"), ("Three ready-made stacks", "Fastest")):
+        alone, shared = (section(told(replace(STORY[0], shared=one)), title)[name] for one in (False, True))
+        assert "First step after" in alone
+        assert "Its start takes" in alone
+        assert "First step after" not in shared
+        assert "start" not in shared
 
 
 def test_stacks_have_numbers_only_where_they_were_measured() -> None:

@@ -9,7 +9,8 @@ from markdown_it import MarkdownIt
 
 from harness.analyze.collection import StoredRun
 from harness.analyze.comparison import Known, Limit, MachineComparison, compare, of_runs
-from harness.analyze.matrix import NO_PRICES, Prices, parse_prices
+from harness.analyze.estimate import OF_TABLE, Estimate
+from harness.analyze.matrix import NO_PRICES, Prices, Row, parse_prices
 from harness.core.plan import NoResult
 from harness.core.records import Window
 from harness.report.comparison import comparison_parts, comparison_to_json
@@ -179,6 +180,22 @@ def test_a_restless_machine_is_named() -> None:
     text = shown(of(told(SMALL, {"workers": 1.5}), run(LARGE, restless, planned([comparison("workers")]))))
     assert "workers on B: the machine was too restless for a verdict" in text
     assert "pays" not in text.partition("speedup, 95 %")[2].partition("samples/s")[0]
+
+
+def test_a_ratio_that_a_devices_table_decides_is_named_and_not_judged() -> None:
+    theirs = told(LARGE, {"workers": 3.0})
+    tables = tuple(
+        replace(table, rows=tuple(replace(row, result=of_table(row)) for row in table.rows))
+        for table in theirs.matrix.tables
+    )
+    text = shown(of(told(SMALL, {"workers": 1.5}), replace(theirs, matrix=replace(theirs.matrix, tables=tables))))
+    assert f"workers on B: {OF_TABLE}" in " ".join(text.split())
+    assert "pays" not in text.partition("speedup, 95 %")[2].partition("samples/s")[0]
+
+
+def of_table(row: Row) -> Estimate:
+    assert row.estimate
+    return replace(row.estimate, looked_up=True)
 
 
 EVIL = "[bold]\x1b[31m<script>alert(1)</script>|`*_[x](javascript:y) http://evil.example\n\n# made up $1$"

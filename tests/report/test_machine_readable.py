@@ -48,7 +48,7 @@ def test_everything_beside_a_ratio_is_there() -> None:
         assert arm_profile["host_bytes"] > 0
         assert set(arm_profile["phases"]) == {"input_wait", "copy", "compute", "overlapped"}
         assert set(arm_profile["bottleneck"]) == {
-            "stage", "loader_rate", "compute_rate", "rate", "bound", "short_probe", "input_wait",
+            "stage", "loader_rate", "compute_rate", "rate", "bound", "short_probe", "input_wait", "loads_beside",
         }  # fmt: skip
     assert row["treatment_profile"]["facts"] == {"layout": "contiguous", "workers": 2}
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, Row
 from harness.catalogue import read_catalogue
-from harness.cli.reading import advised_by, matrix_of, read_kept
+from harness.cli.reading import advised_by, matrix_of
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report.document import to_terminal
 from harness.report.overview import MOST_ROWS, advice_overview, after_advice, closing, overview, reasons
-from harness.store import read_records, read_run
 from tests.analyze.synthetic import matrix, plan, story
 
 ROOT = Path(__file__).parents[2]
@@ -29,8 +27,7 @@ def shown(found: Matrix, width: int = 100) -> str:
 
 
 def advised(folder: Path, width: int) -> str:
-    run, catalogue = read_run(folder), read_catalogue()
-    advice, commands = advised_by(read_kept(folder), tuple(gather(run.plan, read_records(folder))), run, catalogue)
+    advice, commands = advised_by(folder, read_catalogue())
     last = after_advice(advice, commands, "results/machine/run")
     return to_terminal((*advice_overview(advice, "1.2.3"), *last), width=width)
 

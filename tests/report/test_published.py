@@ -256,10 +256,12 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     alone, stack, *_ = at_a_glance(WORKERS).split(" | ")
     assert alone.startswith("`workers` 1.50x ")
     assert stack == "no stack has a ratio"
-    for worse in (replace(EVERYTHING, ratio=1.2), replace(EVERYTHING, start=OTHERWISE)):
+    for worse in (replace(EVERYTHING, ratio=1.001), replace(EVERYTHING, start=OTHERWISE)):
         alone, stack, *_ = at_a_glance(WORKERS, AMP, worse).split(" | ")
         assert alone.startswith("`workers` 1.50x ")
         assert stack == "none is surely faster and learns the same"
+    lesser = at_a_glance(WORKERS, replace(EVERYTHING, ratio=1.2), replace(BOTH, ratio=1.3)).split(" | ")
+    assert [one.partition(" \\[")[0] for one in lesser] == ["`workers` 1.50x", "`amp+workers` 1.30x", "-", "one"]
     left = replace(EVERYTHING, reference=("amp", "workers"), ratio=1.6)
     assert at_a_glance(EVERYTHING, left).split(" | ")[2].startswith("1.60x ")
 
@@ -272,10 +274,20 @@ def test_a_ratio_over_the_real_system_says_in_what_its_stack_differed() -> None:
     assert at_a_glance(EVERYTHING, OVER).split(" | ")[2].endswith(f"], {UNLIKE}")
     alike = replace(OVER, treatment=EVERYTHING.treatment)
     assert at_a_glance(EVERYTHING, alike).split(" | ")[2].endswith("]")
+    assert at_a_glance(replace(WORKERS, ratio=4.0), EVERYTHING, OVER).split(" | ")[2].endswith(f"], {UNLIKE}")
+    assert "- `all` on leak (example-9000): amp," in fastest(kept(replace(WORKERS, ratio=4.0), EVERYTHING))
     assert f"], {UNLIKE}." in leak(EVERYTHING, OVER)
     assert f"], {UNLIKE} |" in machine_page(placed(kept(EVERYTHING, OVER))).text
     elsewhere = fastest(kept(EVERYTHING, day=3), kept(alike, day=2, environment=ANOTHER)).replace("\xa0", " ")
     assert "], in another environment | one |" in elsewhere
+
+
+def test_the_real_systems_own_settings_gain_nothing_over_themselves() -> None:
+    settings, told = Made(treatment=("amp", "workers"), ratio=1.3, label="original"), "1 (these are its settings)"
+    for option in (WORKERS, AMP):  # faster than they, or slower
+        assert at_a_glance(option, settings).split(" | ")[2] == told
+    assert f"over the real system's settings {told}." in leak(AMP, settings)
+    assert f"| {told} |" in machine_page(placed(kept(AMP, settings))).text
 
 
 THERE = Made(treatment=("amp", "set_to_none", "workers"), ratio=2.1, reference=("amp", "workers"), label="set_to_none")

@@ -194,11 +194,41 @@ def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_
         }
 
 
+def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Plan) -> None:
+    records: list[Record] = []
+    timed(plan, records, 1500.0).run()
+    windows = [one for one in records if isinstance(one, Window)]
+    first = {}
+    for number, one in enumerate(windows):
+        first.setdefault((one.timing is Timing.STEP, one.arm.replicate), number)
+    assert first[True, 2] < first[False, 0] < first[True, 3]
+
+
 def test_what_fails_is_no_first_ratio(plan: Plan) -> None:
     records: list[Record] = []
     one = timed(plan, records, 900.0, fails=["leak all"])
     one.run()
     assert set(ratios_in_order(plan, records)) == set(STEPS_S)
+
+
+def test_what_failed_for_good_is_begun_once_and_the_others_go_on(leak: Plan) -> None:
+    found, begun = campaign(leak, [], Effects()), list[tuple[str, int, int]]()
+    usual, clock, block = found.start, VirtualClock(), leak.blocks[0]
+
+    def start(of: Block, replicate: int, position: int) -> LiveArm:
+        begun.append((of.identity, replicate, position))
+        if (of.identity, position) != (block.identity, 1):
+            return usual(of, replicate, position)
+        config = of.comparisons[0].treatment
+        return FailingArm(config=config, timing=of.timing, effects=Effects(), clock=clock, random=Random(0))
+
+    found.start = start
+    assert found.run()
+    assert [one[1] for one in begun if one[0] == block.identity and one[2] == 1] == [0]
+    others = replicates_of(found.records)
+    assert (block.identity, 1) not in others
+    assert len(others) == len(leak.comparisons) - 1
+    assert all({0, 1} <= replicates for replicates in others.values())
 
 
 def test_parts_of_a_step_are_timed_where_whole_steps_have_failed_for_good(plan: Plan) -> None:

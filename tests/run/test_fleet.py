@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -74,14 +76,45 @@ def ratios(folder: Path) -> dict[str, int]:
     return found
 
 
-def test_a_kind_that_the_fleet_does_not_name_is_told(tmp_path: Path) -> None:
+def read_by_the_engine(folder: Path, root: Path = ROOT, **config: str) -> dict[str, Any]:
+    """What the Snakefile knows before its first rule."""
     plans, _, _ = (ROOT / "docs/fleet/Snakefile").read_text().partition("\nrule all:")
-    (tmp_path / "plans.py").write_text(plans)
-    config = {"fleet": str(ROOT / "docs/fleet/fleet.toml"), "kind": "tow cores"}
+    (folder / "plans.py").write_text(plans)
+    workflow = SimpleNamespace(basedir=root / "docs/fleet")
+    return runpy.run_path(str(folder / "plans.py"), init_globals={"config": config, "workflow": workflow})
+
+
+def test_a_kind_that_the_fleet_does_not_name_is_told(tmp_path: Path) -> None:
+    fleet = str(ROOT / "docs/fleet/fleet.toml")
     with pytest.raises(AssertionError, match=r"fleet\.toml measures nothing on a kind 'tow cores'; name one"):
-        runpy.run_path(str(tmp_path / "plans.py"), init_globals={"config": config})
-    found = runpy.run_path(str(tmp_path / "plans.py"), init_globals={"config": config | {"kind": "two cores"}})
-    assert found["PLANS"]
+        read_by_the_engine(tmp_path, fleet=fleet, kind="tow cores")
+    assert read_by_the_engine(tmp_path, fleet=fleet, kind="two cores")["PLANS"]
+
+
+def test_what_was_measured_on_another_kind_or_with_other_code_is_not_taken_for_measured(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text(
+        "".join(
+            f'[[machine]]\nname = "{kind}"\ncount = 1\nmeasure = [{{ words = "leak --workload {tmp_path}/mine.py", '
+            "shards = 2 }]\n"
+            for kind in ("two cores", "H100")
+        )
+    )
+    for folder in ("harness", "workloads"):
+        (tmp_path / folder).mkdir()
+    for name in ("requirements.txt", "harness/store.py", "mine.py"):
+        (tmp_path / name).write_text("")
+
+    def marks(kind: str = "H100") -> set[str]:
+        return {*read_by_the_engine(tmp_path, tmp_path, fleet=f"{tmp_path}/fleet.toml", kind=kind)["WORDS"]}
+
+    before = marks()
+    assert marks() == before
+    assert marks("two cores").isdisjoint(before)
+    for name in ("requirements.txt", "harness/store.py", "mine.py"):
+        (tmp_path / name).write_text("changed")
+        assert marks().isdisjoint(before)
+        (tmp_path / name).write_text("")
+    assert marks() == before
 
 
 @pytest.mark.alone

@@ -15,9 +15,9 @@ from harness.cli.measuring import Progress
 from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Request
+from harness.core.protocol import UNTIMED
 from harness.core.records import Arm, Bounds, Record, Window
 from harness.measure.feed import Feed, open_feed
-from harness.measure.lessons import UNTIMED
 from harness.measure.trial import begin
 from harness.plan.schedule import leads_seen
 from harness.run.execution import Campaign

@@ -14,7 +14,7 @@ from harness.core import environment as allocator
 from harness.core.configuration import inactive, unmet
 from harness.core.recipe import Recipe, Value, patched
 from harness.measure.observed_process import all_expandable
-from harness.run.arm import KERNELS, THRESHOLDS, launch_environment, own_kernels
+from harness.run.arm import KERNELS, THRESHOLDS, launch_environment, own_kernels, read_libraries
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
 
@@ -100,6 +100,27 @@ def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:
     assert not [name for name in plain if name.endswith("ALLOC_CONF")]
     tuned = launch_environment(Recipe(malloc="tuned"), ours)
     assert tuned["MALLOC_TRIM_THRESHOLD_"] == THRESHOLDS["MALLOC_TRIM_THRESHOLD_"]
+
+
+@pytest.mark.parametrize("failure", [None, OSError("no more processes"), subprocess.TimeoutExpired("python", 60.0)])
+def test_libraries_of_a_gpu_are_read_once_before_any_arm_and_no_failure_of_that_matters(
+    failure: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> None:
+        started.append(command)
+        if failure:
+            raise failure
+
+    monkeypatch.setattr("harness.run.arm.subprocess.run", run)
+    read_libraries.cache_clear()
+    try:
+        for device in ("cpu", "emulated:a100", "cuda", "cuda"):
+            read_libraries(device)
+    finally:
+        read_libraries.cache_clear()
+    assert [command[-1] for command in started] == ["harness.measure.cuda"]
 
 
 def test_what_a_shell_says_of_ranks_reaches_no_arm_but_for_their_interface() -> None:

@@ -22,7 +22,7 @@ from harness.core.protocol import BRIEF
 from harness.core.recipe import OF_PROCESS, Recipe, of_process
 from harness.core.records import Fault, Lost, Ready, Record, Window
 from harness.measure.first_batches import FirstBatches
-from harness.plan.planning import own_process
+from harness.plan.planning import OF_FILE, UNSEEN, own_process
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
@@ -31,6 +31,7 @@ from harness.run.preparation import job_of as prepared_job_of
 from harness.run.sentinel import Sentinel
 from tests.analyze.synthetic import ENVIRONMENT, LOSSES, arm, comparison, ready
 from tests.analyze.synthetic import plan as plan_of
+from tests.faults.hurried import SHARING
 from tests.faults.stage import Stage
 from tests.measure.tasks import CATALOGUE
 
@@ -150,8 +151,23 @@ def test_only_arms_that_differ_in_their_step_take_the_batches_of_others() -> Non
         for position in range(len(block.comparisons) + 1) if block.shared else ():
             job = prepared_job_of(usual, data, block, 0, position)
             told.setdefault(block.timing, set()).add(job.batches)
-    assert told.pop(Timing.COMPUTE) == {str(usual.plan.blocks[0].reference)}
+    assert told.pop(Timing.COMPUTE) == {f"{usual.plan.blocks[0].reference} in epochs of 32 steps"}
     assert set().union(*told.values()) == {None}
+
+
+def test_batches_of_another_epoch_are_others_and_workers_show_their_own() -> None:
+    usual = prepared(Request(workloads=("leak",), size="quick", device="cpu", isolation="shared"))
+    data = {("leak", "quick"): Path()}
+    block = next(one for one in usual.plan.blocks if one.shared and one.timing is Timing.COMPUTE)
+    first = block.comparisons[0]
+    loading = replace(block.reference, options=(parse_option("workers=4"),))
+    shortened = replace(block, comparisons=(replace(first, treatment=loading),))
+    ours, theirs = (prepared_job_of(usual, data, one, 0, 0) for one in (block, shortened))
+    assert (ours.size.epoch_steps, theirs.size.epoch_steps) == (32, 31)
+    assert None not in {ours.batches, theirs.batches}
+    assert ours.batches != theirs.batches
+    reference = replace(shortened, reference=loading)
+    assert prepared_job_of(usual, data, reference, 0, 0).batches is None
 
 
 def test_a_process_serves_the_blocks_of_its_replicate_and_no_other(smoke_data: Mapping[str, Path]) -> None:
@@ -182,7 +198,7 @@ def test_a_crash_costs_the_process_and_only_the_culprit_is_tried_alone(stage: St
     words = " ".join(f"--only {name}" for name in (*planted, "in_place_activations", "deferred_metrics"))
     seen = stage.run(
         f"run {words} --replicates 2 --rounds 1 --budget none --isolation shared",
-        {"TROUBLE": ",".join(f"{name}:step:{deed}" for name, deed in planted.items())},
+        {"TROUBLE": ",".join(f"{name}:step:{deed}" for name, deed in planted.items()), SHARING: "1"},
     )
     stage.assert_nothing_is_left()
     losses = {one.arm.position: [] for one in seen.lost}  # type: dict[int, list[tuple[bool, str]]]
@@ -241,6 +257,23 @@ def test_a_plan_keeps_those_apart_that_need_it_with_a_reference_of_their_own() -
     (alone,) = [one for one in ready.plan.comparisons if one.label == "tuned_malloc"]
     assert str(own_process(alone, ready.catalogue, "cpu")).startswith("malloc: ")
     assert not any(block.shared for block in prepared(replace(WISH, isolation="process")).plan.blocks)
+
+
+def test_epochs_evaluations_and_users_files_have_processes_of_their_own() -> None:
+    ready = prepared(WISH)
+    one = next(each for each in ready.plan.comparisons if each.label == "foreach_optimizer")
+    assert own_process(one, ready.catalogue, "cpu") is None
+    for timing in (Timing.EPOCH, Timing.EVALUATION):
+        assert own_process(replace(one, timing=timing), ready.catalogue, "cpu") == UNSEEN
+    leak = replace(ready.catalogue.workloads["leak"], path="/somewhere/train.py")
+    own = replace(ready.catalogue, workloads={**ready.catalogue.workloads, "leak": leak})
+    assert own_process(one, own, "cpu") == OF_FILE
+
+
+def test_what_takes_away_the_large_arrays_of_speaker_has_its_own_process() -> None:
+    names = ("seek_read", "split_noise", "mapped_noise", "float32_augmentation", "fftconvolve")
+    plan = prepared(replace(WISH, workloads=("speaker",), only=names)).plan
+    assert {one.label for block in plan.blocks if block.shared for one in block.comparisons} == {"fftconvolve"}
 
 
 # Invented processes: what a campaign makes of losses.

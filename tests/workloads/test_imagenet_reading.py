@@ -1,6 +1,7 @@
 """Storage, cache, decoders and views: the same items whichever way they are read, in whichever process."""
 
 import pickle
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from workloads.imagenet.device import device_stage
 from workloads.imagenet.device_decoding import EncodedBatches
 from workloads.imagenet.encoded import EncodedImages, load
 from workloads.imagenet.evidence import effective, most_held
-from workloads.imagenet.service import missing
+from workloads.imagenet.service import executable, missing
 from workloads.imagenet.shards import pack_all
 from workloads.imagenet.storage import OBJECT_S, Objects, Read
 from workloads.imagenet.views import Normalization, View, draw_crop, generator, normalized
@@ -395,6 +396,21 @@ def test_the_service_is_wanted_where_the_store_is_read() -> None:
     assert service.wanted(recipe(""))
     assert not service.wanted(recipe())
     assert service.missing() is None
+
+
+def test_the_store_is_found_beside_packages_that_were_put_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "packages/bin/rclone"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere")])
+    assert executable() is None
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "nowhere"), str(tmp_path / "packages")])
+    assert executable() == str(program)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Augmentation, evaluation, the score, what is seen as effective, and the yardsticks of the patches3d workload."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -194,6 +195,20 @@ def test_each_volume_is_read_once_whoever_reads_it(folder: Path, tmp_path: Path,
     together = [images for images, _ in stacks(iter(patches[2]), 4)]
     assert [len(images) for images in together] == [4] * (items // 4) + [items % 4] * (items % 4 > 0)
     assert torch.equal(torch.cat(together), torch.stack([image for image, _ in patches[0]]))
+
+
+def test_workers_that_stay_prepare_every_volume_again_in_each_pass(folder: Path, tmp_path: Path) -> None:
+    """Two volumes for two workers, each of which could keep one, and would be given the same one again."""
+    log = tmp_path / "read"
+    course = noting(course_of(folder, SIZE, recipe("precomputed_preparation")), folder, log, items=2)
+    staying = replace(recipe(), evaluation_workers=2, evaluation_persistent_workers=True)
+    stays = Reading(model=Threshold(), recipe=staying, device=CPU)
+    passes = [list(course.patches(stays)) for _ in range(3)]
+    assert stays.effective["evaluation_persistent_workers"] is True
+    noted = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
+    assert len({process for _, process in noted}) == 2
+    assert Counter(volume for volume, _ in noted) == dict.fromkeys(course.identifiers[:2], len(passes))
+    assert all(torch.equal(one[0], again[0]) for one, again in zip(passes[0], passes[2], strict=True))
 
 
 def test_small_volumes_are_made_up_for_by_further_ones(folder: Path, tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ WORKLOAD = Workload(
     first_look=("ram_cache", "local_copy", "decoder"),
     least_samples=2,
     original_epochs=EPOCHS,
+    original_evaluation_items=1_000,
     score="top-1 accuracy in percent",
     lesson=Lesson(steps=100, chance=10.0, clear=25.0, better="more"),
     service=SERVICE,

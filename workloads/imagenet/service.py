@@ -1,5 +1,6 @@
 """The object store: `rclone serve s3` over the data folder, whose folders `train` and `val` become buckets."""
 
+import os
 import shutil
 import sys
 from importlib.util import find_spec
@@ -20,8 +21,9 @@ def missing() -> str | None:
 
 
 def executable() -> str | None:
-    """The rclone beside this Python, else the one on the path."""
-    return shutil.which("rclone", path=str(Path(sys.executable).parent)) or shutil.which("rclone")
+    """The rclone beside this Python, else beside its packages, where pip's --target puts it, else on the path."""
+    folders = [Path(sys.executable).parent, *(Path(one) / "bin" for one in sys.path if one)]
+    return shutil.which("rclone", path=os.pathsep.join(map(str, folders))) or shutil.which("rclone")
 
 
 def command(data: Path, port: int) -> tuple[str, ...]:

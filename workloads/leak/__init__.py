@@ -132,6 +132,7 @@ WORKLOAD = Workload(
     batches=("4096", "2x5632"),
     first_look=("batched_fetch", "hdf5_chunk_cache", "data_on_device"),
     original_epochs=200,
+    original_evaluation_items=7_913,
     score="F1 of LEAK over files, by the vote of their long segments",
     reader="h5py",
     lesson=Lesson(steps=80, chance=2 * 16 / (40 + 16), clear=0.8, better="more"),

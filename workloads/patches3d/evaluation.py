@@ -55,8 +55,14 @@ class Course:
         yield from islice(chain.from_iterable(further), left)
 
     def of_volume(self, number: int) -> list[Patch]:
-        """The patches of a held-out volume."""
-        volume, each = self.volumes[self.identifiers[number]], self.each
+        """The patches of a held-out volume, which is prepared anew in each pass.
+
+        A pass asks for each volume once, and so few would all be kept by workers that stay. The real system holds out
+        many: where one comes round again, others have taken its place.
+        """
+        identifier, each = self.identifiers[number], self.each
+        self.volumes.kept.pop(identifier, None)
+        volume = self.volumes[identifier]
         boxes = list(tiles(volume.label.shape, self.shape))
         if each < len(boxes):
             boxes = [boxes[(2 * place + 1) * len(boxes) // (2 * each)] for place in range(each)]

@@ -119,6 +119,10 @@ WORKLOAD = Workload(
         "transfer_type": "float32",
         "utterance_cache": "none",
     },
+    of_process=dict.fromkeys(
+        ("audio_read", "noise_files", "sample_type"),
+        "the largest array that a process has freed decides how glibc gives memory to all its arms",
+    ),
     original={
         **PYTORCH_DEFAULTS,
         "workers=5": "nDataLoaderThread of configs/experiment_01.yaml",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, least_squares
 
+from harness.analyze.composition import NORMAL
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
@@ -528,7 +529,7 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
                 treatment=declared.arrangement(row.comparison.treatment.options),
                 reference=declared.arrangement(row.comparison.reference.options),
                 log_ratio=float(np.log(row.estimate.ratio)),
-                deviation=row.estimate.standard_error[0],
+                deviation=row.estimate.half_width / NORMAL,
             )
             for row in rows
             if row.estimate

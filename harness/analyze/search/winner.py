@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf, sqrt
+from math import exp, inf
 
 import numpy as np
-from scipy import stats
 
 from harness.analyze.attribution import Gain, first_and_last
 from harness.analyze.collection import StoredRow, rows_of, unnamed
-from harness.analyze.estimate import FIXED, Estimate, narrowest
+from harness.analyze.estimate import Estimate, half_width_of, narrowest
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, Row
 from harness.analyze.pairing import pair
@@ -85,8 +84,8 @@ def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, thre
     logs = np.array([ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())])
     if len(logs) < FEWEST_REPLICATES:
         return None
-    reach = max(float(stats.t.ppf(FIXED, len(logs) - 1) * logs.std(ddof=1)), narrowest(thresholds))
-    return Gain(log=float(logs.mean()), half_width=reach / sqrt(len(logs)))
+    half_width = half_width_of(float(logs.std(ddof=1)), len(logs), narrowest(thresholds))
+    return Gain(log=float(logs.mean()), half_width=half_width)
 
 
 def preferred(rows: Mapping[Stack, Row], best: Stack, lean: Stack, gained: Gain | None, least_gain: float) -> Stack:

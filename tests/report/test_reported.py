@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.reported import Report, read_reports
-from harness.report.optimization_pages import PLACE, reports_page
+from harness.report.optimization_pages import PLACE, Report, read_reports, reports_page
 
 CATALOGUE = read_catalogue()
 CLAIMS = {one.name: one for one in CATALOGUE.claims}
