@@ -28,9 +28,10 @@ EMPTY_GATE = (
     "and the same workload, size, device and --speedmatrix-relative."
 )
 LOST = (
-    "Without a ratio now: {}; give the --speedmatrix-budget with which they were saved, or record anew with "
-    "--benchmark-autosave."
+    "Without a ratio now: {}; -rs shows why. Where time did not suffice, give the --speedmatrix-budget with which they "
+    "were saved; where they are no longer listed, record anew with --benchmark-autosave."
 )
+_SIZED = re.compile("@[^:]*")  # in a group's name: the size and batch that a test without a result does not have
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -123,12 +124,14 @@ def _lost(session: pytest.Session, absent: Collection[str]) -> list[str]:
     """
     if not absent or not (selected := _selected(session)):
         return []
-    left_out = {f"{one.name} on {one.device}" for one in listing(session.config) if one not in selected}
-    places = {(one.workload, one.device) for one in selected}
+    others = [one for one in listing(session.config) if one not in selected]
+    chosen, left_out = ({f"{one.name} on {one.device}" for one in them} for them in (selected, others))
+    # Of a workload of which a part was chosen, what is not listed today was not asked for.
+    places = {(one.workload, one.device) for one in selected} - {(one.workload, one.device) for one in others}
 
     def is_lost(group: str) -> bool:
-        place = group.partition("@")[0], group.rpartition(" on ")[2]
-        return place in places and left_out.isdisjoint({group, re.sub("@[^:]*", "", group, count=1)})
+        place, names = (group.partition("@")[0], group.rpartition(" on ")[2]), {group, _SIZED.sub("", group, count=1)}
+        return not chosen.isdisjoint(names) or (place in places and left_out.isdisjoint(names))
 
     return sorted(filter(is_lost, absent))
 

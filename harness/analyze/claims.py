@@ -313,7 +313,8 @@ def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload
             "where workers start, weighs more"
         )
     items, original = size.evaluation_items, workload.original_evaluation_items
-    if resolution.timing is Timing.EVALUATION and original and items <= 0.9 * original:
+    begins = any(one.effective.get("evaluation_workers") for one in trial.evidence.readies)
+    if resolution.timing is Timing.EVALUATION and begins and original and items <= 0.9 * original:
         found.append(
             f"a pass had {items} items in place of {original:,}, so that its start, where workers begin, weighs more"
         )

@@ -79,6 +79,11 @@ class Evidence:
         return tuple(one for one in both if _attempt(one.arm) not in unlike)
 
     @property
+    def readies(self) -> tuple[Ready, ...]:
+        """The starts of both sides."""
+        return self.reference.readies + self.treatment.readies
+
+    @property
     def half_cached(self) -> frozenset[tuple[int, int]]:
         """Replicates and attempts in which the data set of one arm alone had kept all it reads before its windows.
 
@@ -86,7 +91,10 @@ class Evidence:
         """
         ours, theirs = map(_caches, (self.treatment, self.reference))
         told = {name: {ours[name], theirs[name]} for name in ours.keys() & theirs}
-        return frozenset(name for name, both in told.items() if STILL_FILLING in both and both & EPOCH_READ)
+        unlike = {name for name, both in told.items() if STILL_FILLING in both and both & EPOCH_READ}
+        # Where a reference's cache was overlooked once, it comes back to what it has just read, whoever is beside it.
+        filled = not EPOCH_READ.isdisjoint(theirs.values())
+        return frozenset(unlike | {name for name, one in theirs.items() if filled and one == STILL_FILLING})
 
     @property
     def quality(self) -> Quality | None:

@@ -30,8 +30,8 @@ RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: tha
 SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, and windows of each arm that show it
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
 HALF_CACHED = (
-    "both arms' data sets keep what they read; one of them had read all before its windows, and the other had no time "
-    "to: measure it with a protocol that waits longer"
+    "a data set keeps what it reads, and in one arm or some replicates it had not read all before its windows, for "
+    "want of time or since a busy machine hid that it keeps it: measure it again, with a protocol that waits longer"
 )
 COMES_BACK = (
     "the reference's data set {keeps}, and its windows come back to that sooner than a training does: measure it over "
@@ -83,10 +83,8 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     if not evidence.treatment.readies:
         return
     seen = [ready.effective for side in sides for ready in side.readies]
-    if timing is Timing.EVALUATION:
-        yield from _former_evaluations(evidence)
-    if timing is Timing.EPOCH:
-        yield from _former_epochs(evidence)
+    if timing in {Timing.EPOCH, Timing.EVALUATION}:
+        yield from _former_passes(evidence)
 
     def lacks(name: str, among: Sequence[Mapping[str, Value]]) -> bool:
         return bool(among) and not any(name in one for one in among)
@@ -105,14 +103,17 @@ def superseded(evidence: Evidence) -> Iterator[str]:
         yield f"{DECODED_TWICE}: measure it again with this version"
 
 
-def _former_epochs(evidence: Evidence) -> Iterator[str]:
-    """The same of whole epochs."""
-    sides = evidence.treatment, evidence.reference
-    if evidence.comparison.treatment.workload == "spoof" and any(map(_scored_twice, sides)):
+def _former_passes(evidence: Evidence) -> Iterator[str]:
+    """The same of whole epochs and passes over an evaluation set."""
+    timing, sides = evidence.comparison.timing, (evidence.treatment, evidence.reference)
+    if timing is Timing.EVALUATION:
+        yield from _former_evaluations(evidence)
+    elif evidence.comparison.treatment.workload == "spoof" and any(map(_scored_twice, sides)):
         yield f"{SCORED_TWICE}: measure it again with this version"
-    importing = [
-        one.effective for side in sides for one in side.readies if one.effective.get("start_method") in IMPORTING
-    ]
+    seen = (one.effective for one in evidence.readies)
+    importing = [one for one in seen if one.get("start_method") in IMPORTING]
+    if timing is Timing.EVALUATION:
+        importing = [one for one in importing if one.get("evaluation_workers")]
     if importing and not any("bytecode" in one for one in importing):
         yield f"{COMPILED_ANEW}: measure it again with this version"
 

@@ -453,7 +453,8 @@ def _one_session(
     with ExitStack() as closing:
         closing.callback(save, at_last=True)  # when the state is written for good
         machine = place.results / state.environment.machine
-        if archive and not archive.exists() and any(own_runs(machine, state.environment)):
+        ours = list(own_runs(machine, state.environment)) if archive else []
+        if archive and ours and (not archive.exists() or not all(map(is_finished, ours))):  # more minutes reopen some
             save()  # to check many runs takes longer than what is kept back for the end
         path = machine / STATE
         meter = closing.enter_context(Meter(path, state, monotonic() - began_s))

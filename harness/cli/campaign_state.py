@@ -309,7 +309,7 @@ def extended(state: State, minutes: float, machine: Path) -> State:
     for folder in (machine / name for name in state.runs):
         if folder.is_dir() and _has_left(folder):
             reopen(folder)
-    return replace(state, minutes=minutes, done=False)
+    return replace(state, minutes=minutes, done=False, over=())  # a phase that has nothing left says so again at once
 
 
 def _has_left(folder: Path) -> bool:

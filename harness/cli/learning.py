@@ -227,15 +227,22 @@ def _heats(
     """
     jobs, ready = made
     for number, seed in enumerate(seeds):
-        found: dict[int, Trained] = {}
-        for place in (0, 1) if number % 2 == 0 else (1, 0):
+        places, found = ((0, 1) if number % 2 == 0 else (1, 0)), dict[int, Trained]()
+
+        def train(place: int, task: Assigned, seed: int = seed, *, strict: bool = number == 0) -> Trained:
             try:
-                found[place] = _trained((jobs[place], ready), lesson, seed, task, console)
+                return _trained((jobs[place], ready), lesson, seed, task, console)
             except Mistake as failure:
-                if number == 0 and not isinstance(failure, Untrained):
+                if strict and not isinstance(failure, Untrained):
                     raise
-                reason = one_line(str(failure)).rstrip(".")
-                found[place] = Trained(scores=(), reached=False, inactive=(), failed=reason)
+                return Trained(scores=(), reached=False, inactive=(), failed=one_line(str(failure)).rstrip("."))
+
+        for place in places:
+            found[place] = train(place, task)
+        # In a new process, beside a new server; and both, since evaluations in between change what a step takes.
+        again = places if any(one.again for one in found.values()) else ()
+        for place in (one for one in again if found[one].scores):
+            found[place] = train(place, replace(task, before=found[place]))
         yield Heat(seed=seed, treatment=found[0], reference=found[1])
 
 
@@ -287,9 +294,6 @@ def _trained(made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assign
     assert isinstance(found, Trained)  # noqa: S101  a goal was given
     if found.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its training proves nothing.")
-    if found.again:  # in a new process, beside a new server
-        found = _given((job, ready), replace(task, before=found), console)
-        assert isinstance(found, Trained)  # noqa: S101  as before
     return found
 
 

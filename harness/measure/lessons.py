@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -120,7 +121,10 @@ def train_again(
     session = _cold(task)
     every, last, seconds, spent_s = before.scores[0][0], before.scores[-1][0], list[float](), 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
-    for number, (loss, took_s) in enumerate(_steps(session, last, advance, read_every=every), 1):
+    taken = _steps(
+        session, steps, advance, read_every=every
+    )  # as before, where the first step counts as the second does
+    for number, (loss, took_s) in enumerate(islice(taken, last), 1):
         spent_s += took_s
         if number % every == 0:
             seconds.append(spent_s)

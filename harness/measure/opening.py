@@ -308,7 +308,7 @@ def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device:
 
 # A data set that keeps what it has read is timed as it is from its second epoch on.
 
-PROBED, NEW = 3, 2  # batches that are read twice, unless they take long; batches behind those, to the epoch's end
+PROBED, NEW = 3, 3  # batches that are read twice, unless they take long; batches behind those, to the epoch's end
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
 SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
 
@@ -345,9 +345,20 @@ def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[
     again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
     both, least_s = list(zip(first, again, strict=True)), MATTERS * step_s / session.task.recipe.micro_batches
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
-        return "", 0.0
+        return (STILL_FILLING if _was_full(session, again, least_s) else ""), 0.0
     saved_s = median(soon - late for soon, late in both)
     return (FILLED if median(first) * epoch < seconds else STILL_FILLING), max(least_s, SHARE * saved_s)
+
+
+def _was_full(session: Session, dear_s: Sequence[float], least_s: float) -> bool:
+    """Whether a cache that takes nothing more holds the first batches, as none of the dear ones.
+
+    Batches differ: so all must be cheaper, and items that are read in their order may be so by themselves.
+    """
+    if session.task.size.in_order or len(dear_s) < PROBED:
+        return False
+    early = _seconds_from(session, 0, len(dear_s))
+    return all(one < CHEAPER * late and late - one > least_s for one, late in zip(early, dear_s, strict=True))
 
 
 def _is_whole(session: Session, took_s: Sequence[float], least_s: float) -> bool:
@@ -361,13 +372,14 @@ def _is_whole(session: Session, took_s: Sequence[float], least_s: float) -> bool
     dropped = _mostly(two < CHEAPER * one and one - two > least_s for one, two in zip(soon, late, strict=True))
     new = min(epoch, _far(epoch) + PROBED)
     again = _seconds_from(session, new, epoch - new) if new < epoch else []
-    refused = _mostly(two >= CHEAPER * one and two > least_s for one, two in zip(took_s[new:], again, strict=True))
+    # Half of what keeping a batch saves lies as far from one that was kept as from one that was not.
+    refused = _mostly(one - two < 2 * least_s < 2 * two for one, two in zip(took_s[new:], again, strict=True))
     return not dropped and not refused
 
 
 def _far(epoch: int) -> int:
     """The first of the batches that are read twice: the first steps have not read them, unless the epoch is short."""
-    return max(0, epoch - PROBED - NEW)
+    return max(0, epoch - PROBED - min(NEW, epoch // 5))
 
 
 def _mostly(votes: Iterable[bool]) -> bool:

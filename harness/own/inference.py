@@ -372,8 +372,9 @@ class Looking:
 
     def fill(self, facts: Facts) -> None:
         """Reads a timed epoch once, so that every arm finds what it reads; raises Mistake where that takes too long."""
+        count = min(facts.batch * facts.epoch_steps, len(self.source.dataset))  # an option's may be the shorter one
         began, items = perf_counter(), Items(
-            self.source.dataset, facts.batch * facts.epoch_steps, self.shape, seeded=False, file=self.file,
+            self.source.dataset, count, self.shape, seeded=False, file=self.file,
             in_order=facts.in_order, first=facts.all_items,
         )  # fmt: skip
         for index in range(len(items)):

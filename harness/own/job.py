@@ -352,7 +352,16 @@ def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer:
     if newer:
         from harness.own.history import seen
 
-        facts = together(facts, seen(replace(newer, version=NOW)).facts, each_its_own=True)
+        ours, theirs = facts, seen(replace(newer, version=NOW)).facts
+        facts = together(ours, theirs, each_its_own=True)
+        if (
+            facts.kept_outside
+            and len({(its.epoch_steps, its.items, its.in_order) for its in (ours, theirs, facts)}) > 1
+        ):
+            raise Mistake(
+                "Items are far cheaper once any process has read them, and both versions read other parts of them: "
+                "read the data sets of both once, so that their caches are full, and then measure."
+            )
     replace_file(path, facts_text(facts).encode(), "set XDG_CACHE_HOME to a folder that can be written")
     return facts
 

@@ -27,7 +27,7 @@ from harness.core.emulation import is_emulated, step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
-from harness.core.plan import BOTH_WAYS, STAGES, Block, NoResult, Plan, Request
+from harness.core.plan import BOTH_WAYS, STAGES, WINNER, Block, NoResult, Plan, Request
 from harness.core.protocol import PROTOCOLS, REPLICATES_ALONE, Protocol
 from harness.core.recipe import of_process
 from harness.core.workload import Workload
@@ -370,7 +370,8 @@ def plan_of(
     return replace(
         like,
         design=design,
-        blocks=_in_blocks(comparisons, like.protocol, catalogue, environment, shares),
+        # A winner and its leaner twin are held against each other over one reference.
+        blocks=_in_blocks(comparisons, like.protocol, catalogue, environment, shares, together=design == WINNER),
         no_results=(),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
@@ -388,6 +389,7 @@ def _in_blocks(
     *,
     in_order: bool = False,
     shortly: bool = False,
+    together: bool = False,
 ) -> tuple[Block, ...]:
     """The comparisons in blocks; those with different numbers of loader workers apart, where that takes less time.
 
@@ -408,7 +410,7 @@ def _in_blocks(
         for one in group:
             count = group_of((one.reference, one.treatment), one.timing)
             parts.setdefault(count if count > FEW_WORKERS else 1, []).append(one)
-        apart = len(parts) > 1 and sum(map(seconds, parts.values())) < seconds(group)
+        apart = not together and len(parts) > 1 and sum(map(seconds, parts.values())) < seconds(group)
         return parts.values() if apart else (group,)
 
     made = blocks(comparisons, protocol.treatments, shares, split, in_order=in_order)

@@ -177,7 +177,8 @@ def replicates_wanted(begun: int, precision: Precision | None, protocol: Protoco
 
 def _of_block(block: Block, protocol: Protocol, kept: Kept, precisions: Precisions) -> Iterator[Further]:
     records = [kept.get((block.identity, replicate), []) for replicate in range(block.most_replicates_in(protocol))]
-    left = [outstanding(block, replicate, found, protocol) for replicate, found in enumerate(records)]
+    over = failures(one for found in records for one in found)  # no ratio comes of them
+    left = [outstanding(block, replicate, found, protocol, over) for replicate, found in enumerate(records)]
     missing: dict[int, list[int]] = {}  # replicate -> treatments that need it
     for position in range(1, len(block.comparisons) + 1):
         begun = max((one for one, found in enumerate(records, 1) if _was_timed(position, found)), default=0)

@@ -429,7 +429,7 @@ def _tells(found: StoredRow) -> bool:
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
     """Options of the best stack that were slower alone, if nobody has measured the stack without them."""
-    best, main = topic.best, topic.main
+    best, main = topic.best_stack, topic.main
     if best is None or main is None:
         return
     inside = set(best.row.comparison.treatment.options)
@@ -581,7 +581,7 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     else:
         elsewhere = "" if over.run in setting.runs else ", in another environment"
         yield f"{over_original(over, shown, said)}{elsewhere}{faster_over_original(there, over)}"
-    yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
+    yield "; ".join((*_again(setting, shown), *_elsewhere(place, setting, shown))) or _ONE
 
 
 def _named(entry: StoredRow) -> str:

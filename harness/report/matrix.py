@@ -443,7 +443,8 @@ def details(row: Row) -> Iterator[str]:
         yield f"held back by {bound(arm.bottleneck)}"
     if row.loader_ratio is not None:
         yield f"loader alone {factor(row.loader_ratio)}x"
-    yield f"first step after {duration(arm.first_step_s)}"
+    if not estimate.shared:  # others had warmed its process
+        yield f"first step after {duration(arm.first_step_s)}"
     if spent := thrift(row):
         yield spent
     shared = row.reference.facts if row.reference else {}

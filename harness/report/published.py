@@ -1,6 +1,6 @@
 """What is published: the answers of a folder of results, by machine, setting, workload and table."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from re import sub
@@ -128,6 +128,13 @@ def _estimate(entry: StoredRow) -> Estimate:
     return entry.row.estimate
 
 
+def _best_of(kept: Sequence[StoredRow]) -> StoredRow | None:
+    first = max(kept, key=_low, default=None)
+    # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
+    afresh = [one for one in kept if first and one.run.matrix.design == WINNER and _estimate(one).high >= _low(first)]
+    return max(afresh, key=_low, default=first)
+
+
 def _low(entry: StoredRow) -> float:
     return _estimate(entry).low
 
@@ -210,22 +217,12 @@ class Topic:
 
         A search's winner stands before those whose intervals do not tell them apart from it.
         """
-        kept = [one for one in self._faster if learns_alike(one.row)]
-        first = max(kept, key=_low, default=None)
-        # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
-        afresh = [
-            one for one in kept if first and one.run.matrix.design == WINNER and _estimate(one).high >= _low(first)
-        ]
-        return max(afresh, key=_low, default=first)
+        return _best_of([one for one in self._faster if learns_alike(one.row)])
 
     @property
     def best_stack(self) -> StoredRow | None:
-        """The best where that is a stack, else the fastest of the stacks that are faster and learn the same."""
-        best = self.best
-        if best is not None and is_stack(best):
-            return best
-        stacks = (one for one in self._faster if is_stack(one) and learns_alike(one.row))
-        return max(stacks, key=_low, default=None)
+        """The same among stacks."""
+        return _best_of([one for one in self._faster if is_stack(one) and learns_alike(one.row)])
 
     @property
     def faster_otherwise(self) -> StoredRow | None:

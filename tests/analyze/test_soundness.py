@@ -415,7 +415,7 @@ def test_caches_of_arms_in_turn_are_compared_too(treatment: str, reference: str,
     result = build_matrix(plan(comparison("workers")), in_turn(treatment, reference), ENVIRONMENT).rows[0].result
     if refused:
         assert isinstance(result, Absence)
-        assert "the other had no time" in result.words
+        assert "had not read all before its windows" in result.words
     else:
         assert isinstance(result, Estimate), result
 
@@ -430,6 +430,17 @@ def test_a_first_replicate_whose_caches_differed_is_left_out() -> None:
     """Later ones go the way of the reference's."""
     later = caches("filled before", "filled before", replicates=4)
     first = [one for one in caches("still filling", "filled before", replicates=4) if one.arm.replicate == 0]
+    found = build_matrix(
+        plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
+    ).rows[0]
+    assert found.estimate is not None
+    assert found.estimate.processes == 3
+
+
+def test_a_replicate_in_which_the_cache_of_the_reference_was_overlooked_is_left_out() -> None:
+    """It reads each stretch dear once and then comes back to it, and an arm without a cache never does."""
+    later = caches("", "filled before", replicates=4)
+    first = [one for one in caches("", "", replicates=4) if one.arm.replicate == 0]
     found = build_matrix(
         plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
     ).rows[0]

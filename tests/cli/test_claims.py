@@ -294,10 +294,11 @@ def test_an_emulated_device_has_verdicts_of_its_own_and_a_step_time_none(
 def test_epochs_and_passes_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
     leak = read_catalogue().workload("leak")
 
-    def at(size: str) -> Any:
+    def at(size: str, workers: int = 2) -> Any:
         config = SimpleNamespace(size=size, batch=leak.sizes[size].batch)
         both = SimpleNamespace(reference=config, treatment=config)
-        return SimpleNamespace(evidence=SimpleNamespace(comparison=both, windows=()))
+        begun = (SimpleNamespace(effective={"evaluation_workers": workers}),)
+        return SimpleNamespace(evidence=SimpleNamespace(comparison=both, windows=(), readies=begun))
 
     (speed, *_) = (one for one in read_catalogue().claims if one.metric is Metric.THROUGHPUT)
     tried = Tried(treatment=(), reference=(), timing=Timing.EPOCH)
@@ -312,5 +313,6 @@ def test_epochs_and_passes_that_are_shorter_than_the_real_systems_test_otherwise
     assert isinstance(short, Tried)
     assert "a pass had 40 items in place of 7,913" in short.shortfalls[0]
     assert as_timed(speed, passes, at("standard"), leak) == passes
+    assert as_timed(speed, passes, at("quick", workers=0), leak) == passes, "nothing starts"
     unknown = replace(leak, original_evaluation_items=None)
     assert as_timed(speed, passes, at("quick"), unknown) == passes

@@ -204,6 +204,8 @@ class Cache:
         (Cache(0, stalls=(2,)), None),
         (Cache(100, stalls=(108,)), "filled before"),  # of the first batches, after an epoch
         (Cache(100, stalls=(114,)), "filled before"),  # and of the last ones
+        (Cache(60, stays=True, stalls=(105,)), "in part"),  # of the last ones, in the epoch
+        (Cache(10, stays=True), "still filling"),  # full before it was looked at
     ],
 )
 def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_does(
@@ -211,7 +213,7 @@ def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_doe
 ) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
     feed = SimpleNamespace(taken=20, order=SimpleNamespace(go_to=lambda _: None))
-    size = SimpleNamespace(keeps_items=False, epoch_steps=100)
+    size = SimpleNamespace(keeps_items=False, epoch_steps=100, in_order=False)
     looking = SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size))
     assert opening.fill_cache(cast("Session", looking), 0.2, 60.0).get("data_cache") == told
 

@@ -146,3 +146,15 @@ def test_what_failed_gets_no_more() -> None:
     widths = dict.fromkeys(ALL, 0.01)
     del widths["b00", 1]  # a failure leaves no estimate
     assert asked(counts, widths, extra=(lost,)) == []
+
+
+def test_what_was_begun_beside_an_arm_that_failed_later_gets_no_more_either() -> None:
+    """No ratio can come of it, and a run that asks for it would never be finished."""
+    begun = tuple(
+        replace(one, arm=replace(one.arm, position=2 if one.arm.position else 0))
+        for one in windows("b00", 2, 1.1, rounds=1, attempt=9)
+    )
+    lost = Lost(arm=arm("b00", 3, 0, 9), outcome="failed", reason="it crashed")
+    widths = {place: 0.01 for place in ALL if place[0] == "b01"}
+    assert asked(ALL, widths, extra=begun) == [("b00", 2, (2,))]
+    assert asked(ALL, widths, extra=(*begun, lost)) == []
