@@ -453,9 +453,7 @@ def start_up_s(ready: Ready) -> float:
 
 def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven | None:
     """Of one arm against another whose step takes `step_s`; None where no replicate has both in fresh processes."""
-    # The first start of each replicate: one that was interrupted is not started from nothing again.
-    fresh = ([one for one in reversed(side.readies) if not one.arm.shared] for side in (ours, theirs))
-    first, other = ({one.arm.replicate: one for one in readies} for readies in fresh)
+    first, other = ours.first_starts, theirs.first_starts
     extra = [start_up_s(first[replicate]) - start_up_s(other[replicate]) for replicate in first.keys() & other.keys()]
     if not extra:
         return None

@@ -258,12 +258,7 @@ def _peak_bytes(name: str, side: Side) -> Values:
 
 
 def _start_s(side: Side) -> Values:
-    """Of the first attempt of each replicate, since later ones find caches warm; readies come in the order of lives.
-
-    Nor does an arm tell it that began in a process which others had warmed.
-    """
-    fresh = (one for one in reversed(side.readies) if not one.arm.shared)
-    return {one.arm.replicate: one.build_s + one.first_step_s for one in fresh}
+    return {replicate: one.build_s + one.first_step_s for replicate, one in side.first_starts.items()}
 
 
 def _shares(side: Side) -> Values:

@@ -54,7 +54,7 @@ class Arrival:
     share: float = 1.0
     in_common: float = 0.15 / math.sqrt(2)
     each: float = 0.15 / math.sqrt(2)
-    seen: int = 0  # by how many options
+    seen: int = 0  # options that were timed both ways, which showed it
 
     @property
     def deviation(self) -> float:
@@ -65,7 +65,7 @@ class Arrival:
 def before_any(timing: Timing, environment: Environment) -> Arrival:
     """What is known of arrivals before a run shows any; the figures are those of docs/decisions/composed-ratios.md.
 
-    A CPU's steps share caches and memory with the loader. An emulated device's steps compute nothing that could.
+    A CPU's steps share caches and memory with the loader; an emulated device's steps compute nothing, and share none.
     """
     if timing is Timing.LOADER and environment.emulated:
         return Arrival(in_common=0.03, each=0.03)

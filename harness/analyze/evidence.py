@@ -59,6 +59,11 @@ class Side:
     readies: tuple[Ready, ...]  # by replicate and life
     lost: tuple[Lost, ...]
 
+    @property
+    def first_starts(self) -> dict[int, Ready]:
+        """The first start of each replicate, since later ones find caches warm; none in a process warmed by others."""
+        return {one.arm.replicate: one for one in reversed(self.readies) if not one.arm.shared}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:

@@ -342,14 +342,11 @@ def spent_by(records: Iterable[Record]) -> dict[str, float]:
     return found | ({"kernels_s": sum(device_s)} if device_s else {})
 
 
-_Found = tuple[Evidence, Estimate | Absence, Estimate | None, Protocol]  # the last but one of energy
+# A comparison, its ratio, its ratio of energy, and the protocol with the replicates of its block.
+_Found = tuple[Evidence, Estimate | Absence, Estimate | None, Protocol]
 
 
-def _table(
-    names: Mapping[Configuration, str],
-    entries: Sequence[_Found],
-    known: Known,
-) -> Table:
+def _table(names: Mapping[Configuration, str], entries: Sequence[_Found], known: Known) -> Table:
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
     part = known.get((comparison.reference, comparison.timing))

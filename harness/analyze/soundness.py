@@ -82,7 +82,7 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     sides = evidence.treatment, evidence.reference
     if not evidence.treatment.readies:
         return
-    seen = [ready.effective for side in sides for ready in side.readies]
+    seen = [one.effective for one in evidence.readies]
     if timing in {Timing.EPOCH, Timing.EVALUATION}:
         yield from _former_passes(evidence)
 

@@ -306,10 +306,11 @@ def gone_on_with(state: State, environment: Environment) -> State:
 
 def extended(state: State, minutes: float, machine: Path) -> State:
     """The same campaign in other minutes: what was ended with something left to measure is open again."""
-    for folder in (machine / name for name in state.runs):
-        if folder.is_dir() and _has_left(folder):
-            reopen(folder)
-    return replace(state, minutes=minutes, done=False, over=())  # a phase that has nothing left says so again at once
+    left = [one for one in (machine / name for name in state.runs) if one.is_dir() and _has_left(one)]
+    for folder in left:
+        reopen(folder)
+    over = () if left else state.over  # a phase that has nothing left says so again at once
+    return replace(state, minutes=minutes, done=False, over=over)
 
 
 def _has_left(folder: Path) -> bool:

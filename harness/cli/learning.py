@@ -228,22 +228,26 @@ def _heats(
     jobs, ready = made
     for number, seed in enumerate(seeds):
         places, found = ((0, 1) if number % 2 == 0 else (1, 0)), dict[int, Trained]()
-
-        def train(place: int, task: Assigned, seed: int = seed, *, strict: bool = number == 0) -> Trained:
-            try:
-                return _trained((jobs[place], ready), lesson, seed, task, console)
-            except Mistake as failure:
-                if strict and not isinstance(failure, Untrained):
-                    raise
-                return Trained(scores=(), reached=False, inactive=(), failed=one_line(str(failure)).rstrip("."))
-
         for place in places:
-            found[place] = train(place, task)
+            found[place] = _raced((jobs[place], ready), lesson, seed, task, console, strict=number == 0)
         # In a new process, beside a new server; and both, since evaluations in between change what a step takes.
         again = places if any(one.again for one in found.values()) else ()
         for place in (one for one in again if found[one].scores):
-            found[place] = train(place, replace(task, before=found[place]))
+            anew = replace(task, before=found[place])
+            found[place] = _raced((jobs[place], ready), lesson, seed, anew, console, strict=number == 0)
         yield Heat(seed=seed, treatment=found[0], reference=found[1])
+
+
+def _raced(
+    made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assigned, console: Console, *, strict: bool
+) -> Trained:
+    """One training of a heat, or why it failed; where it is `strict`, raises Mistake for what cannot be asked for."""
+    try:
+        return _trained(made, lesson, seed, task, console)
+    except Mistake as failure:
+        if strict and not isinstance(failure, Untrained):
+            raise
+        return Trained(scores=(), reached=False, inactive=(), failed=one_line(str(failure)).rstrip("."))
 
 
 # `learn --range`: at which learning rates a configuration learns.

@@ -106,6 +106,11 @@ class Block:
     shared: bool = field(default=False, metadata={"since": "0.3.0"})
     replicates: int | None = field(default=None, metadata={"since": "0.3.0"})  # where they are not the protocol's
 
+    @property
+    def arms(self) -> tuple[Configuration, ...]:
+        """The reference and its treatments, by position."""
+        return self.reference, *(one.treatment for one in self.comparisons)
+
     def replicates_in(self, protocol: Protocol) -> int:
         """The replicates that all its comparisons get."""
         return self.replicates or protocol.replicates
@@ -165,7 +170,7 @@ def in_todays_words(plan: Plan, schema: int) -> Plan:
     if schema >= OWN_MALLOC:
         return plan
     blocks = tuple(map(_block, plan.blocks))
-    used = {one.name for block in blocks for arm in _arms(block) for one in arm.options}
+    used = {one.name for block in blocks for arm in block.arms for one in arm.options}
     promises = {name: promise for name, promise in plan.promises.items() if name != "glibc_malloc"}
     if _TUNED.name in used:
         promises[_TUNED.name] = Promise(numerics=Numerics.EXACT, proof=("malloc",), pointless_where={})
@@ -175,10 +180,6 @@ def in_todays_words(plan: Plan, schema: int) -> Plan:
 def _renamed(block: Block) -> Block:
     comparisons = tuple(replace(one, label=current_names(one.label)) for one in block.comparisons)
     return replace(block, comparisons=comparisons)
-
-
-def _arms(block: Block) -> tuple[Configuration, ...]:
-    return (block.reference, *(one.treatment for one in block.comparisons))
 
 
 def _block(block: Block) -> Block:

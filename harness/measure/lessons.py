@@ -119,11 +119,11 @@ def train_again(
     It wants a process of its own, where nothing was read before.
     """
     session = _cold(task)
-    every, last, seconds, spent_s = before.scores[0][0], before.scores[-1][0], list[float](), 0.0
+    every, last = before.scores[0][0], before.scores[-1][0]
+    seconds, spent_s = list[float](), 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
-    taken = _steps(
-        session, steps, advance, read_every=every
-    )  # as before, where the first step counts as the second does
+    # Begun for all the steps, as before: of several, the first counts as the second does.
+    taken = _steps(session, steps, advance, read_every=every)
     for number, (loss, took_s) in enumerate(islice(taken, last), 1):
         spent_s += took_s
         if number % every == 0:

@@ -324,10 +324,11 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
     taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
-    told, least_s = (before, 0.0) if before is not None else _kept(session, step_s, seconds, epoch)
+    told, saved_s = (before, 0.0) if before is not None else _kept(session, step_s, seconds, epoch)
     if told in EPOCH_READ:
         took_s = _seconds_from(session, 0, epoch)
-        told = told if before is not None or _is_whole(session, took_s, least_s) else IN_PART
+        matters_s = MATTERS * step_s / recipe.micro_batches
+        told = told if before is not None or _is_whole(session, took_s, saved_s, matters_s) else IN_PART
     feed.order.go_to(taken)
     feed.taken = taken
     return {"data_cache": told} if told else {}
@@ -336,7 +337,7 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
 def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[str, float]:
     """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
-    And by how many seconds a reading must differ from another one to show whether its batch was kept.
+    And how many seconds keeping a batch saves.
     """
     far = _far(epoch)
     first = _seconds_from(session, far, 1)
@@ -347,33 +348,34 @@ def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
         return (STILL_FILLING if _was_full(session, again, least_s) else ""), 0.0
     saved_s = median(soon - late for soon, late in both)
-    return (FILLED if median(first) * epoch < seconds else STILL_FILLING), max(least_s, SHARE * saved_s)
+    return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s
 
 
 def _was_full(session: Session, dear_s: Sequence[float], least_s: float) -> bool:
     """Whether a cache that takes nothing more holds the first batches, as none of the dear ones.
 
-    Batches differ: so all must be cheaper, and items that are read in their order may be so by themselves.
+    Batches differ: so the dearest of them must be cheaper than any of those, and items that are read in their order may
+    be so by themselves.
     """
     if session.task.size.in_order or len(dear_s) < PROBED:
         return False
     early = _seconds_from(session, 0, len(dear_s))
-    return all(one < CHEAPER * late and late - one > least_s for one, late in zip(early, dear_s, strict=True))
+    return max(early) < CHEAPER * min(dear_s) and min(dear_s) - max(early) > least_s
 
 
-def _is_whole(session: Session, took_s: Sequence[float], least_s: float) -> bool:
+def _is_whole(session: Session, took_s: Sequence[float], saved_s: float, matters_s: float) -> bool:
     """Whether a cache holds the first and the last batches of an epoch that was just read, each in so many seconds.
 
     One that drops what was read long ago has dropped the first: they are dear once, and cheap when they are read again.
     One that takes nothing more when it is full has not taken the last, which were new: they stay as dear as they were.
     """
-    epoch = len(took_s)
+    epoch, least_s = len(took_s), max(matters_s, SHARE * saved_s)
     soon, late = (_seconds_from(session, 0, min(PROBED, epoch)) for _ in range(2))
     dropped = _mostly(two < CHEAPER * one and one - two > least_s for one, two in zip(soon, late, strict=True))
     new = min(epoch, _far(epoch) + PROBED)
     again = _seconds_from(session, new, epoch - new) if new < epoch else []
     # Half of what keeping a batch saves lies as far from one that was kept as from one that was not.
-    refused = _mostly(one - two < 2 * least_s < 2 * two for one, two in zip(took_s[new:], again, strict=True))
+    refused = _mostly(one - two < saved_s / 2 < two for one, two in zip(took_s[new:], again, strict=True))
     return not dropped and not refused
 
 

@@ -354,10 +354,8 @@ def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer:
 
         ours, theirs = facts, seen(replace(newer, version=NOW)).facts
         facts = together(ours, theirs, each_its_own=True)
-        if (
-            facts.kept_outside
-            and len({(its.epoch_steps, its.items, its.in_order) for its in (ours, theirs, facts)}) > 1
-        ):
+        parts_read = {(its.epoch_steps, its.items, its.in_order) for its in (ours, theirs, facts)}
+        if facts.kept_outside and len(parts_read) > 1:
             raise Mistake(
                 "Items are far cheaper once any process has read them, and both versions read other parts of them: "
                 "read the data sets of both once, so that their caches are full, and then measure."

@@ -15,7 +15,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
-from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
+from harness.plan.schedule import PER_WINDOW_PAIR, Kept, failures, pairs_of
 
 IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen how long that takes
 SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter where it takes longer than thought
@@ -121,7 +121,7 @@ def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_
 
 
 def _window_steps(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> int:
-    group = group_of(_arms(block), block.timing)
+    group = group_of(block.arms, block.timing)
     steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps, group)
     if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
         steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
@@ -139,15 +139,11 @@ def _workers(config: Configuration) -> int:
     return next((one.level for one in config.options if one.name == "workers" and isinstance(one.level, int)), 0)
 
 
-def _arms(block: Block) -> tuple[Configuration, ...]:
-    return block.reference, *(one.treatment for one in block.comparisons)
-
-
 def _shapes_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
     """Seconds in which every arm goes through the samples of its windows once before they are timed."""
     if block.timing is not Timing.STEP or not protocol.discarded_rounds:
         return 0.0
-    window = _window_steps(block, protocol, steps_s, epoch_steps) + 2 * max(map(_workers, _arms(block)))
+    window = _window_steps(block, protocol, steps_s, epoch_steps) + 2 * max(map(_workers, block.arms))
     return min(epoch_steps, (block.rounds or protocol.rounds) * window) * sum(steps_s)
 
 
@@ -293,7 +289,8 @@ class Forecast:
         return sum(pairs_of(position, records) > 0 for records in self._records(block))
 
     def _has_failed(self, block: Block, position: int) -> bool:
-        return any(given_up(one, records) for records in self._records(block) for one in (0, position))
+        failed = failures(one for records in self._records(block) for one in records)
+        return not failed.isdisjoint({(block.identity, 0), (block.identity, position)})
 
     def _records(self, block: Block) -> list[list[Record]]:
         most = block.most_replicates_in(self.plan.protocol)

@@ -61,7 +61,7 @@ class Context:
     protocol: Protocol
 
     def config(self, request: ConfigurationRequest) -> Configuration:
-        """The configuration a user asked for, at the machine's usual size where none is named; raises Mistake."""
+        """The configuration a user asked for, at the usual size where none is named; raises Mistake."""
         plain = self.catalogue.config(replace(request, names=()), USUAL_SIZE, self.environment)
         names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
         return self.catalogue.config(replace(request, names=names), USUAL_SIZE, self.environment)
@@ -218,15 +218,15 @@ def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
 
 PROCESS, SHARED = "process", "shared"
 OF_FILE = "a user's file: the data set, patches and threads that it makes would be those of all arms"
-UNSEEN = "epochs and evaluations: nobody has seen yet that sharing leaves their ratios as they are"
+OF_PASSES = "epochs and evaluations: nobody has seen yet that sharing leaves their ratios as they are"
 
 
 def own_process(comparison: Comparison, catalogue: Catalogue, device: str) -> str | None:
     """Why the arms of a comparison need processes of their own, in words; None where they may share one."""
     names = {one.name for config in (comparison.treatment, comparison.reference) for one in config.options}
     known = (one.reason for one in catalogue.apart if one.device == device and names.issuperset(one.names))
-    unseen = UNSEEN if comparison.timing in {Timing.EPOCH, Timing.EVALUATION} else None
-    return _by_its_recipes(comparison, catalogue) or unseen or next(known, None)
+    of_passes = OF_PASSES if comparison.timing in {Timing.EPOCH, Timing.EVALUATION} else None
+    return _by_its_recipes(comparison, catalogue) or of_passes or next(known, None)
 
 
 def _by_its_recipes(comparison: Comparison, catalogue: Catalogue) -> str | None:

@@ -64,22 +64,19 @@ def outstanding(
         return {}
     left = {}
     for position in range(1, len(block.comparisons) + 1):
-        if (block.identity, position) not in ended and (
-            missing := (block.rounds or protocol.rounds) - pairs_of(position, mine)
-        ) > 0:
+        missing = (block.rounds or protocol.rounds) - pairs_of(position, mine)
+        if missing > 0 and (block.identity, position) not in ended:
             left[position] = missing
     return left
 
 
 def failures(records: Iterable[Record]) -> set[Place]:
-    """The arms, by block and position, that failed or were skipped in any replicate: no ratio comes of them."""
+    """The arms, by block and position, that failed or were skipped in any replicate: no ratio comes of them.
+
+    What was only interrupted is tried again.
+    """
     lost = (one for one in records if isinstance(one, Lost) and one.outcome != INTERRUPTED)
     return {(one.arm.block, one.arm.position) for one in lost}
-
-
-def given_up(position: int, records: Iterable[Record]) -> bool:
-    """Whether an arm failed or was skipped; what was only interrupted is tried again."""
-    return any(isinstance(one, Lost) and one.arm.position == position and one.outcome != INTERRUPTED for one in records)
 
 
 def settled(lost: Lost, records: Iterable[Record], protocol: Protocol) -> Lost:
@@ -89,9 +86,8 @@ def settled(lost: Lost, records: Iterable[Record], protocol: Protocol) -> Lost:
     """
     same = [one for one in records if (one.arm.block, one.arm.position) == (lost.arm.block, lost.arm.position)]
     before = [one for one in same if isinstance(one, Lost) and one.arm.replicate == lost.arm.replicate]
-    if lost.kind in TIMED_OUT and any(
-        isinstance(one, Window) and one.arm.replicate != lost.arm.replicate for one in same
-    ):
+    timed_elsewhere = any(isinstance(one, Window) and one.arm.replicate != lost.arm.replicate for one in same)
+    if lost.kind in TIMED_OUT and timed_elsewhere:
         lost = replace(lost, outcome=INTERRUPTED)
     if lost.outcome != INTERRUPTED or len(before) + 1 < protocol.attempts:
         return lost

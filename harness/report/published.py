@@ -221,7 +221,10 @@ class Topic:
 
     @property
     def best_stack(self) -> StoredRow | None:
-        """The same among stacks."""
+        """The best where that is a stack, else the same among stacks."""
+        best = self.best
+        if best is not None and is_stack(best):
+            return best
         return _best_of([one for one in self._faster if is_stack(one) and learns_alike(one.row)])
 
     @property

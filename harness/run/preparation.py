@@ -361,11 +361,10 @@ def epoch_of(ready: Prepared, block: Block, config: Configuration) -> Size:
     anew in it.
     """
     size = ready.catalogue.workload(config.workload).at(config.size, config.batch)
-    arms = (block.reference, *(one.treatment for one in block.comparisons))
-    recipes = [ready.recipe(one) for one in arms]
+    recipes = [ready.recipe(one) for one in block.arms]
     if block.timing is Timing.EPOCH or size.passes > 1:
         return size
-    if any(one.batch != config.batch for one in arms) or any(one.keep_last_batch for one in recipes):
+    if any(one.batch != config.batch for one in block.arms) or any(one.keep_last_batch for one in recipes):
         return size  # a shorter epoch would hold other samples in each arm, or no batch before the last
     workers, steps = lcm(*(max(1, one.workers) for one in recipes)), size.epoch_steps
     shorter = next(one for one in range(steps, 0, -1) if gcd(one, workers) == 1)

@@ -426,24 +426,19 @@ def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None
     assert isinstance(result, Absence) is (other == "still filling")
 
 
-def test_a_first_replicate_whose_caches_differed_is_left_out() -> None:
-    """Later ones go the way of the reference's."""
-    later = caches("filled before", "filled before", replicates=4)
-    first = [one for one in caches("still filling", "filled before", replicates=4) if one.arm.replicate == 0]
-    found = build_matrix(
-        plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
-    ).rows[0]
-    assert found.estimate is not None
-    assert found.estimate.processes == 3
-
-
-def test_a_replicate_in_which_the_cache_of_the_reference_was_overlooked_is_left_out() -> None:
-    """It reads each stretch dear once and then comes back to it, and an arm without a cache never does."""
-    later = caches("", "filled before", replicates=4)
-    first = [one for one in caches("", "", replicates=4) if one.arm.replicate == 0]
-    found = build_matrix(
-        plan(comparison("workers")), first + [one for one in later if one.arm.replicate], ENVIRONMENT
-    ).rows[0]
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (("still filling", "filled before"), ("filled before", "filled before")),  # later ones go the reference's way
+        (("", ""), ("", "filled before")),  # the reference's was overlooked, and it came back to what it had read
+    ],
+)
+def test_a_replicate_whose_caches_differed_from_those_of_others_is_left_out(
+    first: tuple[str, str], later: tuple[str, str]
+) -> None:
+    seen = [one for one in caches(*first, replicates=4) if one.arm.replicate == 0]
+    seen += [one for one in caches(*later, replicates=4) if one.arm.replicate > 0]
+    found = build_matrix(plan(comparison("workers")), seen, ENVIRONMENT).rows[0]
     assert found.estimate is not None
     assert found.estimate.processes == 3
 

@@ -130,7 +130,7 @@ def test_no_text_costs_more_than_its_length(text: str) -> None:
 
     began = process_time()
     Cleaner(private=("alice",)).sentence(text)
-    assert process_time() - began < 0.5
+    assert process_time() - began < 2.0
 
 
 def test_no_committed_run_names_a_folder_of_its_machine() -> None:

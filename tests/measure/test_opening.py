@@ -127,7 +127,7 @@ class Reading(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         if index not in self.kept:
             self.waits += 1
-            sleep(0.002)
+            sleep(0.006)  # several times what reading it takes, also on a slow machine
         if self.keeps and not (self.stays and len(self.kept) == self.keeps):
             self.kept[index] = None
         if self.keeps is not True and len(self.kept) > self.keeps:

@@ -504,23 +504,22 @@ def forgotten() -> Trial:
 def kept_first() -> Trial:
     """A cache that is full before an epoch is over and takes nothing more: what comes later is dear for ever."""
     plain = Stages(load_s=0.010, unread_s=0.010, keeps=100, stays=True, step_s=0.010, epoch_steps=131)
-    stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0), "copy": replace(plain, copy=1)}
-    threat = "windows hold more of what is kept than an epoch"
-    return trial("a data set that keeps the first of what it read", stages, [
-        Oracle(option="variant=free", threat=threat, refused=True),
-        Oracle(option="variant=copy", threat=threat, refused=True),
-    ])  # fmt: skip
+    return _refused(
+        "a data set that keeps the first of what it read", plain, "windows hold more of what is kept than an epoch"
+    )
 
 
 def unfilled() -> Trial:
     """A cache of everything, in an epoch too long to be read beforehand: the reference finds what it has just read."""
     plain = Stages(load_s=0.010, unread_s=0.010, step_s=0.010, epoch_steps=251)
+    return _refused("a data set whose cache still fills", plain, "the reference comes back to what it has just read")
+
+
+def _refused(name: str, plain: Stages, threat: str) -> Trial:
+    """A reference over which neither an arm without its dear readings nor a copy of it may have a ratio."""
     stages = {PLAIN: plain, "free": replace(plain, unread_s=0.0), "copy": replace(plain, copy=1)}
-    threat = "the reference comes back to what it has just read"
-    return trial("a data set whose cache still fills", stages, [
-        Oracle(option="variant=free", threat=threat, refused=True),
-        Oracle(option="variant=copy", threat=threat, refused=True),
-    ])  # fmt: skip
+    options = ("variant=free", "variant=copy")
+    return trial(name, stages, [Oracle(option=one, threat=threat, refused=True) for one in options])
 
 
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference

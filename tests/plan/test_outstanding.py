@@ -6,7 +6,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import Protocol
 from harness.core.records import TIMED_OUT, Fault, Lost, Record
-from harness.plan.schedule import INTERRUPTED, failures, given_up, next_attempt, outstanding, settled
+from harness.plan.schedule import INTERRUPTED, failures, next_attempt, outstanding, settled
 from tests.analyze.synthetic import arm, comparison, config, ready, window
 
 PROTOCOL = Protocol(rounds=3)
@@ -77,8 +77,7 @@ def test_what_failed_needs_nothing_more_and_the_others_go_on(outcome: str) -> No
     records = [*windows(0, 1, 2, 0), lost(1, outcome)]
     assert left(*records) == {2: 2}
     assert left(*records, replicate=1) == {1: 3, 2: 3}
-    assert given_up(1, records)
-    assert not given_up(2, records)
+    assert failures(records) == {("b00", 1)}
 
 
 def test_what_failed_in_another_replicate_needs_nothing_in_this_one() -> None:
