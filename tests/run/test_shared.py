@@ -22,7 +22,7 @@ from harness.core.protocol import BRIEF
 from harness.core.recipe import OF_PROCESS, Recipe, of_process
 from harness.core.records import Fault, Lost, Ready, Record, Window
 from harness.measure.first_batches import FirstBatches
-from harness.plan.planning import OF_FILE, UNSEEN, own_process
+from harness.plan.planning import OF_FILE, OF_PASSES, own_process
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
@@ -264,7 +264,7 @@ def test_epochs_evaluations_and_users_files_have_processes_of_their_own() -> Non
     one = next(each for each in ready.plan.comparisons if each.label == "foreach_optimizer")
     assert own_process(one, ready.catalogue, "cpu") is None
     for timing in (Timing.EPOCH, Timing.EVALUATION):
-        assert own_process(replace(one, timing=timing), ready.catalogue, "cpu") == UNSEEN
+        assert own_process(replace(one, timing=timing), ready.catalogue, "cpu") == OF_PASSES
     leak = replace(ready.catalogue.workloads["leak"], path="/somewhere/train.py")
     own = replace(ready.catalogue, workloads={**ready.catalogue.workloads, "leak": leak})
     assert own_process(one, own, "cpu") == OF_FILE
