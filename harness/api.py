@@ -13,13 +13,13 @@ pytest call what stands here.
 import html
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from harness import __version__
 from harness.analyze import matrix as analysis
@@ -65,8 +65,8 @@ from harness.run.preparation import (
     started,
     stopping_on_terminate,
 )
-from harness.run.replicate import Watcher
 from harness.run.sentinel import Sentinel
+from harness.run.watching import Watcher
 from harness.store import (
     Journal,
     clock_note,
@@ -274,48 +274,24 @@ def _cells(row: Row) -> str:
 # What the command line calls: a measurement that somebody watches, as often as there is a plan and a folder.
 
 
-class Watch(Protocol):
-    """Is told how a measurement goes."""
+class Watch:
+    """Is told how a measurement goes; this one shows nothing."""
 
     def say(self, sentence: str) -> None:
         """A line by itself."""
 
-    def writing(self, names: Sequence[str]) -> AbstractContextManager[Callable[[int, float], None]]:
+    def writing(self, _names: Sequence[str]) -> AbstractContextManager[Callable[[int, float], None]]:
         """Files are written; what it gives is told a place among the workloads and the share that is done."""
+        return nullcontext(lambda _place, _share: None)
 
     def measuring(
-        self, plan: Plan, records: Sequence[Record], left_s: Callable[[], float], thresholds: Thresholds
+        self, _plan: Plan, _records: Sequence[Record], _left_s: Callable[[], float], _thresholds: Thresholds
     ) -> AbstractContextManager[Watcher]:
-        """A plan is measured; `left_s` tells for how long it goes on, in seconds."""
+        """A plan is measured, for so many seconds more as `left_s` tells."""
+        return nullcontext(Watcher())
 
 
-class Silent:
-    """Shows nothing."""
-
-    def say(self, sentence: str) -> None:
-        """Says nothing."""
-
-    @contextmanager
-    def writing(self, _names: Sequence[str]) -> Iterator[Callable[[int, float], None]]:
-        """Shows no bar."""
-        yield lambda _place, _share: None
-
-    @contextmanager
-    def measuring(self, *_: object) -> Iterator[Watcher]:
-        """Shows no progress."""
-        yield self
-
-    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
-        """Shows nothing."""
-
-    def arm_begins(self, block: Block, position: int) -> None:
-        """Shows nothing."""
-
-    def recorded(self, block: Block, record: Record) -> None:
-        """Shows nothing."""
-
-
-SILENT = Silent()
+SILENT = Watch()
 
 
 def measured(
@@ -332,6 +308,9 @@ def measured(
         return done
     with measuring_alone(), stopping_on_terminate():
         check_budget(place.budget, monotonic() - began_s, forecast_of(ready, place))
+        before_s = monotonic()
+        read_libraries(ready.environment.device)  # from the disk once, which the budget does not pay for either
+        began_s += monotonic() - before_s
         missing, before_s = are_data_missing(ready, place.data), monotonic()
         data = written(ready, place.data, watch)
         if missing:  # written once; a budget that paid for them would buy no measurement on the first day
@@ -411,7 +390,8 @@ def measure_into(
     try:
         records, code = read_records(folder), ready.code(jobs=True)
         hold_to_data(folder, {f"{name} {size}": place.resolve() for (name, size), place in data.items()})
-        read_libraries(ready.environment.device)
+        if complaint := read_libraries(ready.environment.device):
+            watch.say(f"The GPU failed when it was first used:\n{complaint}")
         ends_s = inf if until.deadline_s is None else until.deadline_s + IN_FLIGHT_S
         services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel, ends_s)}
         hosts = Hosts(sentinel=sentinel, deadline_s=ends_s)
@@ -434,7 +414,7 @@ def measure_into(
             clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
             precisions=partial(precisions, thresholds=thresholds), free=ready.free_bytes,
-            cores=ready.environment.cores,
+            cores=ready.environment.cores, run_name=folder.name,
         )  # fmt: skip
         if campaign.run():
             finish(folder)

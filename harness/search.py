@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analyze.attribution import Gain, gain, learns_alike
+from harness.analyze.attribution import Gain, gain, largest, learns_alike
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.search.prediction import Prediction, Trusted
@@ -42,15 +42,15 @@ from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
 from harness.plan.planning import Context, plan_of, protocol_named, reference_request
 from harness.plan.search import (
+    LEAST_GAIN,
     RANKED,
+    ROUNDS,
     Array,
     LogTimes,
     Proposal,
-    SearchLimits,
     counted,
     every_stack,
     gain_left,
-    is_over,
     leaner,
     narrowed,
     proposed,
@@ -107,7 +107,8 @@ def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadP
     so_far = known(possible, [kept.matrix])
     if isinstance(so_far, str):
         return replace(found, prediction=so_far)
-    model, whole = so_far.found.model, whole_of(kept, table)
+    model = so_far.found.model
+    whole = largest(StoredRow(run=kept, table=table, row=row) for row in table.rows if usable(row))
     if whole is not None:
         others = list(rows_of(kept))
         stack = whole.row.comparison.treatment.options
@@ -162,15 +163,6 @@ def declared_of(known: Mapping[str, Optimization]) -> Declared:
     )
 
 
-def whole_of(kept: StoredRun, table: Table) -> StoredRow | None:
-    """The measured stack with most options, if it has two at least."""
-    found = [row for row in table.rows if usable(row)]
-    row = max(found, key=lambda one: len(one.comparison.treatment.options), default=None)
-    if row is None or len(row.comparison.treatment.options) - len(table.config.options) < 2:
-        return None
-    return StoredRow(run=kept, table=table, row=row)
-
-
 def _best(table: Table) -> tuple[str, Gain] | None:
     """The row that is surely faster by most and learns alike; None where there is none."""
     rows = ((row.label, row.estimate) for row in table.rows if learns_alike(row))
@@ -197,8 +189,6 @@ def _prediction(model: Trusted, so_far: "Known", found: WorkloadPrediction) -> P
 
 
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
-
-LIMITS = SearchLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +220,7 @@ def next_proposal(so_far: Known, rounds: int) -> Proposal:
     """The stacks to measure next, the most promising first; or none, and why."""
     generator, whole = np.random.default_rng(rounds), None if rounds else so_far.found.whole()
     lighter = without_what_hurts(so_far.space, *whole) if whole else ()
-    return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator, LIMITS)
+    return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator)
 
 
 KEPT = 1e3  # the log gain of an option that nobody has seen put on last: far more than that of any other
@@ -248,7 +238,7 @@ def leanest(so_far: Known) -> Stack:
             return np.array([-sum(gains.get(option, KEPT) for option in stack) for stack in stacks])
     else:
         return best
-    return leaner(so_far.space, best, log_times, LIMITS.least_gain)
+    return leaner(so_far.space, best, log_times, LEAST_GAIN)
 
 
 def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Decomposition | None:
@@ -471,7 +461,7 @@ def _explored(search: Search, folders: list[Path]) -> tuple[Known | str, str]:
         if isinstance(so_far, str):
             return so_far, ""
         proposal = next_proposal(so_far, rounds)
-        if is_over(rounds, proposal, LIMITS):
+        if proposal.finished is not None or rounds >= ROUNDS:
             return so_far, proposal.finished or f"{rounds} rounds of proposals were measured"
         comparisons = list(_comparisons(so_far, proposal.stacks))
         if not comparisons or not search.budget.is_time_left(PROPOSALS):
@@ -525,7 +515,7 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
     if (ours := rows.get(best)) and ours.estimate and lean != best:
         plan, records = read_run(runs[-1]).plan, read_records(runs[-1])
         gained = paired(plan, records, best, lean, ours.estimate.thresholds)
-    stack = preferred(rows, best, lean, gained, LIMITS.least_gain)
+    stack = preferred(rows, best, lean, gained, LEAST_GAIN)
     row = rows.get(stack)
     if lean == reference.options and not (row and row.estimate and row.estimate.verdict.gains):
         is_picked, row = False, None  # the fastest of many that gain nothing is the luckiest

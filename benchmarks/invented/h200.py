@@ -30,6 +30,7 @@ from harness.plan.planning import PROCESS, SHARED, pace_of, planned
 from harness.run.arm import launch_environment
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Prepared, job_of, known_elsewhere
+from harness.run.watching import Watcher
 
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
 RESUMED_S, FREED_S = 0.02, 0.3  # a turn; an arm that ends in a process that goes on
@@ -210,16 +211,6 @@ class InventedArm:
         self.machine.spend("endings", FREED_S if self.host else 0.1)
 
 
-class _Nobody:
-    """Watches a campaign and shows nothing."""
-
-    def attempt_begins(self, *_: object) -> None: ...
-
-    def arm_begins(self, *_: object) -> None: ...
-
-    def recorded(self, *_: object) -> None: ...
-
-
 def starter(ready: Prepared, records: list[Record], machine: Machine, random: Random) -> Start:
     """What starts the arms of a plan on a machine; `records` are those of its run so far."""
     plan, effects = ready.plan, Effects()
@@ -266,7 +257,7 @@ def session(
     ready, records = Prepared(catalogue=catalogue, environment=H200, plan=plan), list[Record]()
     start = starter(ready, records, machine, random)
     campaign = Campaign(
-        plan=plan, records=records, start=start, append=lambda _: None, watcher=_Nobody(), clock=machine.clock,
+        plan=plan, records=records, start=start, append=lambda _: None, watcher=Watcher(), clock=machine.clock,
         deadline_s=session_s, precisions=precisions, paces=_paces(plan, catalogue.workloads, size), cores=1,
     )  # fmt: skip
     campaign.run()

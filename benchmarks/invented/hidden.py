@@ -1,7 +1,7 @@
 """Hidden ratios: true speedups that are known, measured on an invented machine by a campaign or conventionally."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -16,6 +16,7 @@ from harness.core.protocol import Protocol
 from harness.core.records import Precisions, Record
 from harness.plan.schedule import blocks
 from harness.run.execution import Campaign
+from harness.run.watching import Watcher
 
 REFERENCE = Configuration(workload="invented", size="standard", batch=32)
 UNCHANGED = 0.5  # share of configurations whose ratio is exactly 1
@@ -51,19 +52,6 @@ class Separate:
     reference: tuple[float, ...]
     treatment: tuple[float, ...]
     machine_s: float
-
-
-class _Nobody:
-    """Watches a campaign and shows nothing."""
-
-    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
-        """Nothing."""
-
-    def arm_begins(self, block: Block, position: int) -> None:
-        """Nothing."""
-
-    def recorded(self, block: Block, record: Record) -> None:
-        """Nothing."""
 
 
 def hide(ratios: Sequence[float], protocol: Protocol, seed: int) -> Hidden:
@@ -113,7 +101,7 @@ def measured(hidden: Hidden, world: World, random: Random, precisions: Widths) -
         records=records,
         start=start,
         append=lambda _: None,
-        watcher=_Nobody(),
+        watcher=Watcher(),
         clock=clock,
         precisions=precisions,
     ).run()

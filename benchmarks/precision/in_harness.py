@@ -8,7 +8,6 @@ here, because a workload that comes from a file brings none of its own.
 
 import json
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,6 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF
-from harness.core.records import Record
 from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.results import calibration_beside
@@ -35,23 +33,11 @@ from harness.run.execution import Campaign
 from harness.run.preparation import Prepared, job_of
 from harness.run.processes import ROOT
 from harness.run.sentinel import Sentinel
+from harness.run.watching import Watcher
 from harness.store import Journal, Run, create, read_records
 
 NAME, SIZE = "passes", "quick"
 FILE = Path(__file__).parent / "workload.py"
-
-
-class Unwatched:
-    """Nobody looks on."""
-
-    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
-        """A block's processes start."""
-
-    def arm_begins(self, block: Block, position: int) -> None:
-        """An arm is built and warmed up."""
-
-    def recorded(self, block: Block, record: Record) -> None:
-        """A record is safe on the disk."""
 
 
 def main(result: Path) -> None:
@@ -117,7 +103,7 @@ def measured(ready: Prepared, folder: Path) -> Campaign:
         return ProcessArm(job_of(ready, {(NAME, SIZE): folder}, block, replicate, position), sentinel)
 
     campaign = Campaign(
-        plan=ready.plan, records=[], start=start, append=journal.append, watcher=Unwatched(), clock=monotonic
+        plan=ready.plan, records=[], start=start, append=journal.append, watcher=Watcher(), clock=monotonic
     )
     try:
         campaign.run()

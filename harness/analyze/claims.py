@@ -317,8 +317,13 @@ def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload
     if size.batch != reference.batch == trial.evidence.comparison.treatment.batch:
         found.append(f"in batches of {reference.batch} in place of {size.batch}")
     device_decides = resolution.timing in {Timing.STEP, Timing.EPOCH, Timing.COMPUTE}
-    if any(one.device_s is not None for one in trial.evidence.windows) and device_decides and name != AS_CLAIMED:
-        found.append(f"on a model of size {name}, which leaves a GPU more idle than that of size {AS_CLAIMED}")
+    if device_decides and name != AS_CLAIMED:
+        on_gpu = any(one.device_s is not None for one in trial.evidence.windows)
+        found.append(
+            f"on a model of size {name}, which leaves a GPU more idle than that of size {AS_CLAIMED}"
+            if on_gpu
+            else f"with a step of size {name}, smaller than the real system's"
+        )
     return replace(resolution, shortfalls=tuple(found))
 
 

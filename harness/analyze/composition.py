@@ -5,7 +5,8 @@ A reference's step of 1 loads for a share s. An option that changes the loader a
 arrives: a loader leaves caches and memory to the step. How much does is seen where an option was timed on whole steps
 too, and in part carries over to the others of that part. The interval joins that of r, the scatter of s between
 replicates, how surely it is known what arrives, and a misfit, by the delta method with Satterthwaite's degrees of
-freedom; it is never narrower than what the ends of r's own interval come to (docs/decisions/composed-ratios.md).
+freedom; it is never narrower than what the ends of r's own interval come to (docs/decisions/composed-ratios.md), by the
+share or by what the part took where it was timed alone, and ends where the part would cost nothing.
 """
 
 import math
@@ -18,7 +19,7 @@ from scipy import stats
 
 from harness.analyze.estimate import CONTENDED, Estimate, precision, results
 from harness.analyze.evidence import Evidence, gather
-from harness.analyze.grouping import together
+from harness.analyze.grouping import ratios_of_sums, together
 from harness.analyze.pairing import evidence_against
 from harness.analyze.profile import Phases, phases
 from harness.analyze.soundness import Absence, comes_back, superseded, unsound
@@ -33,7 +34,15 @@ from harness.core.records import Place, Precision, Record, Window
 NORMAL = 1.96  # half-widths of 95 % in standard deviations
 MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself errs
 LEAST_LOG = 0.02  # of a composed ratio that can show what arrives
+# Times as long alone as among steps, or the other way round, and share of a step, beyond which a part is not the same.
+# In twelve runs loaders took 0.67 to 1.15 times as long, steps 0.97 to 1.20: the hour's pace, and what caches leave.
+UNLIKE, BY = 1.5, 0.05
+LEAST_REST = 0.001  # of a step, which is never all loading
 SHARES_DISTURBED = "the machine was too disturbed while the reference's steps were timed, of which it is composed"
+PART_UNLIKE = (
+    "the reference's part took {times:.2g} times as long where it was timed alone as among steps, as with other files "
+    "in memory: what its ratio comes to on steps is not known"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,7 @@ class Shares:
 
     of: Mapping[Timing, Sequence[float]]  # LOADER and COMPUTE
     disturbed: bool  # too few replicates were not, so that all are here
+    sample_s: float  # seconds of a sample in those steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +119,22 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
         if window.timing is Timing.STEP
     )
     seen = together(
-        (config, (phases(_undisturbed(found)), _is_calm(found))) for (config, _, _), found in windows.items()
+        (config, (phases(kept := _undisturbed(found)), _is_calm(found), _sample_s(kept)))
+        for (config, _, _), found in windows.items()
     )
     return {config: _shares(found) for config, found in seen.items() if len(found) >= FEWEST_REPLICATES}
 
 
-def _shares(found: Sequence[tuple[Phases, bool]]) -> Shares:
-    calm = [one for one, is_calm in found if is_calm]
+def _shares(found: Sequence[tuple[Phases, bool, float]]) -> Shares:
+    calm = [one for one in found if one[1]]
     disturbed = len(calm) < FEWEST_REPLICATES
-    kept = [one for one, _ in found] if disturbed else calm
+    kept = [one for one, *_ in found] if disturbed else [one for one, *_ in calm]
     of = {Timing.LOADER: [one.input_wait for one in kept], Timing.COMPUTE: [one.compute for one in kept]}
-    return Shares(of=of, disturbed=disturbed)
+    return Shares(of=of, disturbed=disturbed, sample_s=fmean(each_s for *_, each_s in (found if disturbed else calm)))
+
+
+def _sample_s(windows: Sequence[Window]) -> float:
+    return sum(one.wall_s for one in windows) / sum(one.samples for one in windows)
 
 
 def _undisturbed(windows: Sequence[Window]) -> Sequence[Window]:
@@ -135,15 +150,19 @@ def _is_calm(windows: Sequence[Window]) -> bool:
 
 
 def arrival(
-    pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float], before: Arrival = Arrival()
+    pairs: Iterable[tuple[Estimate, Estimate]],
+    shares: Sequence[float],
+    before: Arrival = Arrival(),
+    *,
+    alone: float | None = None,
 ) -> Arrival:
     """What arrives of a part, from options whose ratio of steps and of the part are both known; a Bayesian update.
 
-    That of one option says of another only what they have in common.
+    That of one option says of another only what they have in common; `alone` as in `composed`.
     """
     weight, total, seen = before.in_common**-2, before.share * before.in_common**-2, 0
     for whole, part in pairs:
-        plain = composed(part, shares, Arrival(in_common=0.0, each=0.0))
+        plain = composed(part, shares, Arrival(in_common=0.0, each=0.0), alone=alone)
         log = math.log(plain.ratio)
         if abs(log) >= LEAST_LOG:
             error = math.hypot(math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log), before.each)
@@ -154,10 +173,24 @@ def arrival(
 
 
 def composed(
-    part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival(), *, disturbed: bool = False
+    part: Estimate,
+    shares: Sequence[float],
+    arrives: Arrival = Arrival(),
+    *,
+    alone: float | None = None,
+    rest: float | None = None,
+    disturbed: bool = False,
 ) -> Composed:
-    """The ratio of steps from that of a part and the part's shares of the reference's step, `disturbed` or not."""
+    """The ratio of steps from that of a part and the part's shares of the reference's step, `disturbed` or not.
+
+    `alone` is what the part took where it was timed alone, `rest` what the other part took there, both of the
+    reference's step. Where the part took another time alone than among steps, the interval reaches to what either time
+    comes to, in a step that is shorter or longer by as much. What is not of the part remains of a step, however fast
+    the part becomes.
+    """
     known, share = np.asarray(shares), float(np.mean(shares))
+    takes = (share, share if alone is None else alone / (1 - share + alone))
+    most = -math.log(max(LEAST_REST, min(1 - max(takes), 1.0 if rest is None else rest)))
     left = share / part.ratio  # of a step of 1, what the part still takes
     step = 1 - share + left
     error, freedom = part.standard_error
@@ -171,9 +204,16 @@ def composed(
     joint = total**2 / sum(one**2 / many for one, many in zip(variances, degrees, strict=True))
     half = float(stats.t.ppf(part.point, joint)) * math.sqrt(total)
     # Terms that are surely known lift the degrees of freedom of their sum: alone that would narrow the interval.
-    log, *ends = (-arrives.share * math.log(1 - share + share / one) for one in (part.ratio, part.low, part.high))
+    log, *ends = (
+        min(most, -arrives.share * math.log(1 - each + each / one))
+        for each in takes
+        for one in (part.ratio, part.low, part.high)
+    )
+    scatter = float(stats.t.ppf(part.point, len(known) - 1)) * math.sqrt(float(known.var(ddof=1)) / len(known))
+    most += math.hypot(scatter / max(LEAST_REST, 1 - share), NORMAL * MISFIT)
     with np.errstate(over="ignore"):
-        ratio, low, high = (float(np.exp(one)) for one in (log, min(log - half, *ends), max(log + half, *ends)))
+        ratio, low = (float(np.exp(one)) for one in (log, min(log - half, *ends)))
+        high = float(np.exp(min(most, max(log + half, *ends))))
     found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed or disturbed)
     if part.looked_up:
         found = Verdict.UNDECIDED
@@ -199,12 +239,46 @@ def average_of_composed(several: Sequence[Composed], margin: float) -> Composed:
 
 
 Part = tuple[Configuration, Timing]  # a reference, and what of its steps is timed alone
-Known = Mapping[Part, tuple[Sequence[float], Arrival, bool]]  # the last: whether the shares are disturbed
+OTHER = {Timing.LOADER: Timing.COMPUTE, Timing.COMPUTE: Timing.LOADER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a part takes of a reference's step, replicate by replicate, and what arrives of its gains."""
+
+    shares: Sequence[float]
+    arrives: Arrival
+    alone: float | None  # what it took where it was timed alone, of a step
+    rest: float | None  # what the other part took there
+    disturbed: bool  # while those steps were timed
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why what is composed of it has no verdict, in words; none is good news."""
+        share = fmean(self.shares)
+        alone = share if self.alone is None else self.alone
+        is_unlike = abs(alone - share) > BY and not share / UNLIKE < alone < share * UNLIKE
+        unlike = [PART_UNLIKE.format(times=alone / max(share, LEAST_REST))] * is_unlike
+        return (*[SHARES_DISTURBED] * self.disturbed, *unlike)
+
+    def on_steps(self, part: Estimate) -> Composed:
+        """What a ratio of the part comes to on whole steps."""
+        is_open = bool(self.notes)
+        return composed(part, self.shares, self.arrives, alone=self.alone, rest=self.rest, disturbed=is_open)
+
+
+Known = Mapping[Part, Taken]
 
 
 def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]], environment: Environment) -> Known:
     """The shares of every part of every reference, and what arrives of its gains, as far as this run shows it."""
     shares = shares_of(evidence for evidence, _ in found)
+    references = {id(one.reference): one for one, _ in found}.values()
+    alone_s = ratios_of_sums(
+        ((one.comparison.reference, window.timing), window.wall_s, window.samples)
+        for one in references
+        for window in _undisturbed(one.reference.windows)
+    )
     measured = {
         (one.comparison.treatment, one.comparison.reference, one.comparison.timing): result
         for one, result in found
@@ -216,15 +290,19 @@ def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]], environmen
         calm = whole is not None and not whole.disturbed and not part.disturbed
         if whole is not None and calm and timing in {Timing.LOADER, Timing.COMPUTE}:
             pairs.setdefault((config, timing), []).append((whole, part))
-    return {
-        (config, timing): (
-            known,
-            arrival(pairs.get((config, timing), ()), known, before_any(timing, environment)),
-            parts.disturbed,
-        )
-        for config, parts in shares.items()
-        for timing, known in parts.of.items()
-    }
+    taken: dict[Part, Taken] = {}
+    for config, parts in shares.items():
+        alone = {one: alone_s[config, one] / parts.sample_s for one in OTHER if (config, one) in alone_s}
+        for timing, known in parts.of.items():
+            before, both = before_any(timing, environment), pairs.get((config, timing), ())
+            taken[config, timing] = Taken(
+                shares=known,
+                arrives=arrival(both, known, before, alone=alone.get(timing)),
+                alone=alone.get(timing),
+                rest=alone.get(OTHER[timing]),
+                disturbed=parts.disturbed,
+            )
+    return taken
 
 
 def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> dict[Place, Precision]:

@@ -72,7 +72,7 @@ class Estimate:
     tainted: int = 0  # such replicates that stayed, since too few others remain
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
     runs: int = 1  # that it is the average of
-    scale: float = 1.0  # by which its interval was widened, since those runs lie further apart than theirs explain
+    scale: float = 1.0  # times as far apart as their own intervals explain those runs lie
     error: float | None = None  # standard error of an average, whose interval reaches no further than those of its runs
     freedom: float = math.inf  # degrees of freedom between replicates, where windows decide the interval too
 
@@ -463,29 +463,38 @@ class _Mean:
 
 
 def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
-    """The mean by inverse squared standard errors.
+    """The mean by inverse squared standard errors, which hold what differs from run to run.
 
-    Since those are estimated, that of the mean is enlarged (Meier 1953, Biometrics 9, 59-73). Runs that lie further
-    apart than their errors explain widen the interval by the root of chi-square per degree of freedom, which never
-    narrows it: the scale factor of the Particle Data Group (Birge 1932, Physical Review 40, 207-227). How surely that
-    is known counts in the degrees of freedom, and no interval reaches beyond those of all runs
+    That is DerSimonian and Laird's: without it the run whose replicates agreed best would decide alone, in whatever
+    hour it was. Since those errors are estimated, that of the mean is enlarged (Meier 1953, Biometrics 9, 59-73). Runs
+    that lie further apart than that explains widen the interval by the root of chi-square per degree of freedom, which
+    never narrows it: the scale factor of the Particle Data Group (Birge 1932, Physical Review 40, 207-227). How surely
+    that is known counts in the degrees of freedom, and no interval reaches beyond those of all runs
     (docs/decisions/averages-of-runs.md).
     """
     logs = np.log([one.ratio for one in several])
     floors = np.array([thresholds.least_spread / math.sqrt(one.processes) for one in several])
     errors, freedom = (np.array(column) for column in zip(*(one.standard_error for one in several), strict=True))
-    errors = np.maximum(errors, floors)
+    own, others = np.maximum(errors, floors), len(several) - 1
+    plain = own**-2 / np.sum(own**-2)
+    excess = float(np.sum(((logs - plain @ logs) / own) ** 2)) - others
+    between = max(0.0, excess / float(np.sum(own**-2) * (1 - np.sum(plain**2))))  # a variance
+    errors = np.sqrt(own**2 + between)
     total = float(np.sum(errors**-2))
     weights = errors**-2 / total
     log = float(weights @ logs)
-    scale = math.sqrt(max(1.0, float(np.sum(((logs - log) / errors) ** 2)) / (len(several) - 1)))
-    error = math.sqrt((1 + 4 * float(np.sum(weights * (1 - weights) / freedom))) / total)
+    scale = math.sqrt(max(1.0, float(np.sum(((logs - log) / errors) ** 2)) / others))
+    each = errors**4 / (own**4 / freedom + between**2 / others)  # degrees of freedom
+    error = math.sqrt((1 + 4 * float(np.sum(weights * (1 - weights) / each))) / total)
     scattered = scale**4 if scale > APART else (scale**2 - 1) ** 2  # where runs lie apart, few of them tell all of it
-    df = scale**4 / (float(np.sum(weights**2 / freedom)) + scattered / (len(several) - 1))
+    common = between * float(np.sum(weights**2)) * total  # share of the mean's variance that all runs tell together
+    single = float(np.sum((weights * own) ** 4 / freedom)) * total**2
+    df = scale**4 / (single + (common**2 + scattered) / others)
     reach = max(log - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - log)
     # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
     half_width = min(float(stats.t.ppf(BY_WIDTH, df)) * error * scale, reach)
-    return _Mean(log=log, error=error * scale, half_width=half_width, df=df, scale=scale, weights=weights)
+    apart = math.sqrt(max(1.0, 1 + excess / others))  # by which their own errors do not explain them
+    return _Mean(log=log, error=error * scale, half_width=half_width, df=df, scale=apart, weights=weights)
 
 
 def _strictest(several: Sequence[Thresholds]) -> Thresholds:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
-from harness.analyze.composition import SHARES_DISTURBED, Composed, Known, composed, known_parts
+from harness.analyze.composition import Composed, Known, known_parts
 from harness.analyze.estimate import OF_TABLE, Estimate, energies, looked_up, results
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.grouping import together
@@ -31,7 +31,11 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
     """The sentences that belong to one estimate; none is good news."""
     yield from _of_the_machine(estimate)
     if estimate.runs > 1:
-        apart = f", which disagree: its interval is {estimate.scale:.1f} times as wide for it" if estimate.apart else ""
+        apart = (
+            f", which disagree: {estimate.scale:.1f} times as far apart as their intervals explain"
+            if estimate.apart
+            else ""
+        )
         yield f"average of {estimate.runs} runs{apart}"
     if estimate.outlying:
         yield "its replicates disagree more than those of its neighbours: add replicates"
@@ -186,6 +190,7 @@ class Row:
     remarks: tuple[str, ...] = ()  # those of its notes that settings and windows give, whatever the ratio
     energy: Estimate | None = None  # samples a joule over the reference's, where the device counts what it takes
     on_steps: Composed | None = None  # what the ratio of a part comes to on whole steps, in a run of `stages`
+    block: str = ""  # of the plan, whose comparisons share the luck of their reference; empty where nothing was timed
 
     @property
     def estimate(self) -> Estimate | None:
@@ -354,15 +359,8 @@ def _table(names: Mapping[Configuration, str], entries: Sequence[_Found], known:
         replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy, protocol in entries
     ]
     if part:
-        shares, arrives, disturbed = part
         rows = [
-            replace(
-                row,
-                on_steps=composed(row.estimate, shares, arrives, disturbed=disturbed),
-                notes=(*row.notes, *[SHARES_DISTURBED] * disturbed),
-            )
-            if row.estimate
-            else row
+            replace(row, on_steps=part.on_steps(row.estimate), notes=(*row.notes, *part.notes)) if row.estimate else row
             for row in rows
         ]
     return Table(
@@ -389,4 +387,5 @@ def _row(evidence: Evidence, result: Estimate | Absence, reference_name: str, pr
         if isinstance(result, Estimate)
         else (),
         remarks=(*pointless, *seen) if known else (),
+        block=next((one.arm.block for one in evidence.windows), ""),
     )

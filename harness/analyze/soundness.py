@@ -34,38 +34,33 @@ HALF_CACHED = (
     "want of time or since a busy machine hid that it keeps it: measure it again, with a protocol that waits longer"
 )
 COMES_BACK = (
-    "the reference's data set {keeps}, and its windows come back to that sooner than a training does: measure it over "
-    "a reference without that cache{instead}"
+    "the reference's data set keeps what it has read and had no time to read all of it before, and its windows come "
+    "back to that sooner than a training does: measure it over a reference without that cache, or with a protocol "
+    "that waits longer"
 )
+PARTS = range(30, 96)  # percent of readings that a cache saves where it holds a part
 AHEAD = 2  # times what steps waited for a batch: what it takes where none is ready, if something loads ahead
 
 
 # What former versions did wrong in arms that trained: by a setting that later ones show.
-QUEUE_OF_PARTS = "whole parts of a step waited for room in the emulated device's queue, which made steps too long"
-CHEAP_OPERATORS = (
-    "an operator took the emulated device's host 6 us, a third of what PyTorch takes: steps were too short"
-)
-THIRD = 2.8  # times as long, for the operators of a whole step
 COLLECTED_ALWAYS = "its loss collected garbage in every step, where the real system's does in every fourth"
 OTHER_TERMS = "its loss had cheaper terms than the real system's, and checkpointing computed three times as much again"
 LOOKED_FOR_A_GPU = "each weight's update asked a driver for a GPU, which took 0.1 ms more than without the harness"
 DECODED_TWICE = "the object store's time held the decoding too, 4 ms an image, that the arm does itself"
 READ_BY_ALL = "each evaluation worker read every volume and threw away the patches of the others"
+READ_BACK = "reading its files back made its own large arrays cost less than the reference's"
 COMPILED_ANEW = "its loader workers may have compiled what they imported at each start, as they do without bytecode"
 SCORED_TWICE = "its evaluations between epochs scored all clips twice, as only the last one of a training does"
 
 
-def _mended(side: Side) -> Iterator[str]:
-    """What was wrong with arms of this kind when they were measured."""
-    if not side.windows or side.windows[0].timing not in {*TRAINS, Timing.COMPUTE}:
-        return
-    seen = [one.effective for one in side.readies]
-    if any("emulated_step_ms" in one and "emulated_queue" not in one for one in seen):
-        yield QUEUE_OF_PARTS
-    if any(map(_had_cheap_operators, seen)):
-        yield CHEAP_OPERATORS
-    if side.config.workload == "patches3d" and any("uneven_steps" not in one for one in seen):
-        yield COLLECTED_ALWAYS
+def _collected_always(side: Side) -> bool:
+    """Whether an arm of patches3d trained and does not tell after how many steps their costs repeat."""
+    trains = bool(side.windows) and side.windows[0].timing in {*TRAINS, Timing.COMPUTE}
+    return (
+        trains
+        and side.config.workload == "patches3d"
+        and any("uneven_steps" not in one.effective for one in side.readies)
+    )
 
 
 IMPORTING = {"spawn", "forkserver"}  # start methods by which a worker imports what it runs
@@ -92,6 +87,8 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     steps = [one for one in seen if timing in {*TRAINS, Timing.COMPUTE} and "emulated_step_ms" not in one]
     if workload == "patches3d" and lacks("loss_terms", steps):
         yield f"{OTHER_TERMS}: measure it again with this version"
+    if lacks("read_back_kib", [one for one in seen if one.get("page_cache") == "cold"]):
+        yield f"{READ_BACK}: measure it again with this version"
     hooked = [one for one in steps if one.get("update_in_backward") is True]
     if lacks("gpu_check", hooked):
         yield f"{LOOKED_FOR_A_GPU}: measure it again with this version"
@@ -142,24 +139,17 @@ def _number(effective: Mapping[str, Value], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _had_cheap_operators(effective: Mapping[str, Value]) -> bool:
-    """Whether it matters: longer steps of the device hide them, and a time that was named holds what the host takes."""
-    step_ms, host_ms = (effective.get(f"emulated_{one}_ms") for one in ("step", "host"))
-    if "emulated_parameters" in effective or not isinstance(step_ms, float) or not isinstance(host_ms, float):
-        return False
-    is_named = host_ms <= step_ms == float(f"{step_ms:.3g}")
-    return not is_named and THIRD * host_ms > step_ms
-
-
 def unsound(side: Side) -> Iterator[str]:
     """What forbids a rate of this arm, in words."""
-    if words := next(_mended(side), None):
-        yield f"{words}: measure it again with this version"
+    if _collected_always(side):
+        yield f"{COLLECTED_ALWAYS}: measure it again with this version"
         return
     if side.windows and side.windows[0].timing is Timing.COMPUTE:
         if any(one.effective.get("varying_shapes") is True for one in side.readies):
             yield "its batches have shapes of their own, and the few that a step alone is timed on do not stand for all"
         return
+    if words := _finds_a_part(side):
+        yield words
     workers = workers_of(side)
     if side.windows and not workers:
         yield from _helped(side)
@@ -190,8 +180,6 @@ def remarks(evidence: Evidence) -> Iterator[str]:
         told = {one.effective.get("data_cache") for one in side.readies}
         if STILL_FILLING in told:
             yield f"{whose} data set caches what it reads, and the cache was still filling: later epochs may be faster"
-        if IN_PART in told and any(one.steps % (steps or 1) for one in side.windows):
-            yield f"{whose} data set keeps a part of what it reads: windows may find more or less of it than epochs do"
     if evidence.comparison.timing is Timing.EPOCH and steps:
         yield f"whole epochs of {steps} steps: what comes once in each weighs less in a longer one"
     if evidence.comparison.timing is Timing.EVALUATION and evidence.reference.windows:
@@ -340,19 +328,24 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
 
 
 def comes_back(reference: Side) -> str | None:
-    """That a cache still holds what the reference has read before the treatments of a round, if it does not hold all.
+    """That a cache was still filling in which the reference finds what it has read before the treatments of a round.
 
     It takes the same samples before several of them, and a treatment takes them once, as all do that are alive alone.
     """
     told = {one.effective.get("data_cache") for one in reference.readies if one.epoch_steps}
-    cycle = next((one.cycle_steps for one in reference.readies if one.cycle_steps), None) or 1
-    beside = [one for one in reference.windows if one.arm.turn is None]
-    if STILL_FILLING in told and beside:
-        keeps = "keeps what it has read and had no time to read all of it before"
-        return COMES_BACK.format(keeps=keeps, instead=", or with a protocol that waits longer")
-    if IN_PART in told and any(one.steps % cycle for one in beside):
-        return COMES_BACK.format(keeps="keeps a part of what it has read", instead="")
+    if STILL_FILLING in told and any(one.arm.turn is None for one in reference.windows):
+        return COMES_BACK
     return None
+
+
+def _finds_a_part(side: Side) -> str | None:
+    """That a cache holds a part of an epoch, and windows that are no whole epochs find more or less of it."""
+    cycle = next((one.cycle_steps for one in side.readies if one.cycle_steps), None) or 1
+    seen = [one.effective for one in side.readies]
+    in_part = any(one.get("data_cache") == IN_PART or _number(one, "cache_hits_percent") in PARTS for one in seen)
+    if not in_part or not any(one.steps % cycle for one in side.windows):
+        return None
+    return f"it keeps a part of what it reads, and windows that are no whole epochs of {cycle} steps find more or less"
 
 
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:

@@ -213,48 +213,48 @@ NOWHERE = Crossover(at_s=0.0, low_s=0.0, high_s=0.0)
 BEYOND = Crossover(at_s=math.inf, low_s=math.inf, high_s=math.inf)
 
 
-def last_above(points: Sequence[_Place], level: float = PAYS) -> Crossover:
-    """The largest step time up to which a line through the points lies above a level; 0 or infinite beyond its ends.
+def last_above(points: Sequence[_Place]) -> Crossover:
+    """The largest step time up to which a line through the points lies above `PAYS`; 0 or infinite beyond its ends.
 
     A line that comes up again after it fell is followed to its last crossing.
     """
-    if not points or all(ratio < level for _, ratio in points):
+    if not points or all(ratio < PAYS for _, ratio in points):
         return NOWHERE
-    if points[-1][1] >= level:
+    if points[-1][1] >= PAYS:
         return BEYOND
-    one, other = [(one, other) for one, other in pairwise(points) if one[1] >= level > other[1]][-1]
+    one, other = [(one, other) for one, other in pairwise(points) if one[1] >= PAYS > other[1]][-1]
     if other[1] <= 1:
-        return _within(one, other, level)
-    at_s = _falling(one, other, level)
+        return _within(one, other)
+    at_s = _falling(one, other)
     return Crossover(at_s=at_s, low_s=at_s, high_s=at_s)
 
 
-def first_above(points: Sequence[_Place], level: float = PAYS) -> Crossover:
-    """The smallest step time from which on a line through the points lies above a level; 0 or infinite beyond them."""
-    if not points or all(ratio < level for _, ratio in points):
+def first_above(points: Sequence[_Place]) -> Crossover:
+    """The smallest step time from which on a line through the points lies above `PAYS`; 0 or infinite beyond them."""
+    if not points or all(ratio < PAYS for _, ratio in points):
         return BEYOND
-    if points[0][1] >= level:
+    if points[0][1] >= PAYS:
         return NOWHERE
-    one, other = next((one, other) for one, other in pairwise(points) if one[1] < level <= other[1])
-    return _within(one, other, level)
+    one, other = next((one, other) for one, other in pairwise(points) if one[1] < PAYS <= other[1])
+    return _within(one, other)
 
 
-def _within(one: _Place, other: _Place, level: float) -> Crossover:
+def _within(one: _Place, other: _Place) -> Crossover:
     """A crossing somewhere between two points, at best where a straight line over the logarithms has it."""
     (early, first), (late, last) = one, other
-    share = math.log(level / first) / math.log(last / first)
+    share = math.log(PAYS / first) / math.log(last / first)
     return Crossover(at_s=early * (late / early) ** share, low_s=early, high_s=late)
 
 
-def _falling(one: _Place, other: _Place, level: float) -> float:
-    """The step time at which a speedup that falls from above a level to below it, and stays above 1, crosses that.
+def _falling(one: _Place, other: _Place) -> float:
+    """The step time at which a speedup that falls from above `PAYS` to below it, and stays above 1, crosses that.
 
     With a loader of L before and l after, a speedup R of 1 + (L - l) / (l + D) beside a device of D makes 1 / (R - 1) a
     straight line over D. It falls no faster than that of an option that leaves nothing of the loader, 1 + L / D.
     """
     (early, above), (late, below) = one, other
-    soonest = min(late, early * (above - 1) / (level - 1))
-    first, middle, last = (1 / (ratio - 1) for ratio in (above, level, below))
+    soonest = min(late, early * (above - 1) / (PAYS - 1))
+    first, middle, last = (1 / (ratio - 1) for ratio in (above, PAYS, below))
     return max(soonest, early + (middle - first) / (last - first) * (late - early))
 
 
@@ -279,11 +279,3 @@ def between(points: Sequence[Point], at_s: float) -> tuple[float, float, float] 
             half = early.half_width + share * (late.half_width - early.half_width)
             return math.exp(log), math.exp(log - half), math.exp(log + half)
     return None
-
-
-def spaced(first_s: float, last_s: float, count: int) -> tuple[float, ...]:
-    """So many step times from the first to the last, each as many times longer than the one before."""
-    if count < 2:
-        return (first_s,)
-    ratio = (last_s / first_s) ** (1 / (count - 1))
-    return tuple(first_s * ratio**number for number in range(count))

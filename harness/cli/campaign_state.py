@@ -243,7 +243,7 @@ def new_state(request: Request, minutes: float) -> State:
 
 
 def read_state(path: Path) -> State | None:
-    """The state that is kept there, or None; raises Mistake where it is damaged or of an earlier version."""
+    """The state that is kept there, or None; raises Mistake where it is damaged."""
     try:
         return parsed(path.read_bytes(), path)
     except FileNotFoundError:
@@ -256,10 +256,8 @@ def parsed(content: bytes, where: object) -> State:
     """A state from its text, checked field by field; raises Mistake where it is none."""
     try:
         body: Any = json.loads(content)
-        if isinstance(body, dict) and body.get("schema") == 1:
-            raise Mistake(f"{where} is of an earlier version of speedmatrix; give --fresh to begin another campaign.")
         if not isinstance(body, dict) or body.pop("schema", None) != SCHEMA:
-            raise Malformed("its schema is not known here")
+            raise Malformed("its schema is not this version's")
         state = decode(State, body, STATE)
         times = (state.spent_s, state.minutes, *state.phase_s.values())
         times += tuple(seconds for size in state.arm_s.values() for seconds in size.values())

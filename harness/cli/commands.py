@@ -96,7 +96,9 @@ Target = Annotated[
         "none where --replicates or --rounds is given."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
+Seed = Annotated[
+    int, typer.Option(help="Decides the models' first weights and, run by run anew, the order of windows.")
+]
 Device = Annotated[
     str, typer.Option(help=f"auto, {', '.join(DEVICES)}:NAME (t4, a10g, a100, h100, h200, b200) or emulated:18ms.")
 ]
@@ -321,7 +323,7 @@ def run(
     shard: Shard = None,
     results: Results = Path("results"),
     data: Data = None,
-    budget: Budget = "7m",
+    budget: Budget = "440s",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
     ] = False,
@@ -771,9 +773,9 @@ def campaign(
     from harness.cli.campaign import finish_here, show_campaign
     from harness.run.preparation import Place
 
-    if publish and archive is None:
-        raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
-    if publish and archive is not None:
+    if publish:
+        if archive is None:
+            raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
         raise typer.Exit(finish_here(archive, results))
     request = request_of(locals())
     place = Place(results=results, data=data, budget=slice, fresh=fresh)

@@ -29,7 +29,7 @@ from harness.analyze.isolation import apart_of
 from harness.analyze.matrix import Row
 from harness.analyze.pairing import pair
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
-from harness.api import Until, measure_into, measured, written
+from harness.api import Until, Watch, measure_into, measured, written
 from harness.catalogue import APART, read_catalogue, read_workload
 from harness.cli.reading import advised_by, console, print_matrix
 from harness.core.catalogue import Catalogue
@@ -62,13 +62,14 @@ from harness.run.preparation import (
     stopping_on_terminate,
 )
 from harness.run.processes import ROOT
+from harness.run.watching import Watcher
 from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
 from harness.store import Run, changes, is_finished, is_own, read_records, read_run, replace_file
 
 # Progress: how a run goes, on the terminal.
 
 
-class Terminal:
+class Terminal(Watch):
     """Shows on a console how a measurement goes: files that are written, replicates and ratios."""
 
     def __init__(self, console: Console) -> None:
@@ -106,7 +107,7 @@ def _columns() -> tuple[bars.ProgressColumn, ...]:
     return bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn()
 
 
-class Progress:
+class Progress(Watcher):
     """Watches a campaign; on a terminal as a bar with the present ratios, elsewhere as a line for each replicate."""
 
     def __init__(

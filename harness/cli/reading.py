@@ -134,34 +134,25 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDE)
 
 
-def rendered(folder: Path, form: str) -> str:
-    """A run's matrix as text; raises Mistake for an unknown form."""
-    if form == "html":
-        catalogue = read_catalogue()
-        found = exhibit(folder, catalogue)
-        found = replace(found, predictions=predictions(found.kept.matrix, catalogue))
-        return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
-    matrix = matrix_of(folder)
-    told = predictions(matrix, read_catalogue())
-    parts = matrix_parts(matrix, read_run(folder).command, told)
-    if form == "terminal":
-        where = console()
-        return to_terminal(parts, width=where.width, colour=where.is_terminal)
-    if form == "markdown":
-        return to_markdown(parts)
-    if form == "json":
-        return matrix_to_json(matrix, told) + "\n"
-    raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")
-
-
 def show_report(run: Path | None, form: str, output: Path | None, results: Path, *, verbose: bool = False) -> None:
     """Shows or writes the matrix of a run in the form asked for; on a terminal one screen unless all is asked for."""
-    folder = run or newest(results)
-    if form == "terminal" and output is None and not verbose:
-        print_matrix(matrix_of(folder), folder, read_catalogue())
+    check_form(form, "html")
+    folder, catalogue = run or newest(results), read_catalogue()
+    if form == "html":
+        _refuse_a_terminal(output)
+        found = exhibit(folder, catalogue)
+        found = replace(found, predictions=predictions(found.kept.matrix, catalogue))
+        deliver(to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__)), output)
         return
-    _refuse_a_terminal(form, output)
-    deliver(rendered(folder, form), output)
+    matrix = matrix_of(folder)
+    if form == "terminal" and output is None and not verbose:
+        print_matrix(matrix, folder, catalogue)
+        return
+    told = predictions(matrix, catalogue)
+    if form == "json":
+        deliver(matrix_to_json(matrix, told) + "\n", output)
+    else:
+        deliver_parts(matrix_parts(matrix, read_run(folder).command, told), form, output)
 
 
 def show_all(run: Path | None, form: str, output: Path | None, results: Path) -> None:
@@ -174,14 +165,14 @@ def show_all(run: Path | None, form: str, output: Path | None, results: Path) ->
     found = finished_and_measured(results)
     catalogue = read_catalogue()
     if form != "html":
-        check_form(form)
+        check_form(form, "html")
         extents = tuple(_extents(found, catalogue))
         if form == "json":
             deliver(extent_to_json(extents), output)
         else:
             deliver_parts(extent_parts(extents), form, output)
         return
-    _refuse_a_terminal(form, output)
+    _refuse_a_terminal(output)
     exhibits = tuple(exhibit(folder, catalogue) for folder in found if answers(read_run(folder)))
     deliver(
         to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, version=__version__, collected=True)), output
@@ -217,8 +208,8 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
     )
 
 
-def _refuse_a_terminal(form: str, output: Path | None) -> None:
-    if form == "html" and output is None and sys.stdout.isatty():
+def _refuse_a_terminal(output: Path | None) -> None:
+    if output is None and sys.stdout.isatty():
         raise Mistake("A page of HTML is for a browser; name a file for it with --output.")
 
 
@@ -239,10 +230,11 @@ def deliver(text: str, output: Path | None) -> None:
 PULL_REQUEST = "pull-request"  # Markdown to be pasted beside a change; of advice alone
 
 
-def check_form(form: str) -> None:
-    """Raises Mistake for a form that only a matrix has, or none."""
-    if form not in {"terminal", "markdown", "json"}:
-        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+def check_form(form: str, *more: str) -> None:
+    """Raises Mistake for a form that neither every document nor this one has."""
+    *others, last = "terminal", "markdown", "json", *more
+    if form not in {*others, last}:
+        raise Mistake(f"There is no format '{form}'; choose {', '.join(others)} or {last}.")
 
 
 def show_advice(run: Path | None, form: str, output: Path | None, results: Path, *, verbose: bool = False) -> None:

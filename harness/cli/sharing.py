@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
-from harness.analyze.collection import TOO_SMALL, rows_of
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.sweep import known_times
@@ -30,7 +29,6 @@ from harness.report.matrix import matrix_parts, matrix_to_json
 from harness.report.optimization_pages import (
     PAGE_MARK,
     PLACE,
-    Measured,
     index,
     judged,
     label,
@@ -97,7 +95,6 @@ def take_in(source: Path, results: Path) -> int:
     matrix = _reported(contribution)
     origin = Origin(
         imported=now.isoformat(timespec="seconds"),
-        contributed=True,
         bundled=parcel.bundled,
         sha256=parcel.digest,
         run_schema=contribution.schema,
@@ -316,18 +313,9 @@ def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[s
     # Real machines before emulated ones, of each those with most ratios first.
     telling = sorted(places, key=lambda one: (one.richest.environment.emulated, -one.richest.ratios))
     machines = [(one, links[one.name]) for one in telling if not one.sweeps]
-    measured = [row for place in places for row in _rows(place, links[place.name])]
     claims = judged(catalogue.claims, (account for place in places for account in place.accounts))
-    labels = [label(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
+    labels = [label(one, claims) for _, one in sorted(catalogue.optimizations.items())]
     return {PAGES_INDEX: index(labels, machines), **{f"{one.name}.md": page(one, machines) for one in labels}}
-
-
-def _rows(place: Place, link: str) -> Iterator[Measured]:
-    for kept in (run for setting in place.settings for run in setting.runs):
-        for one in rows_of(kept):
-            if one.table.config.size != TOO_SMALL:
-                machine = place.name + (" (contributed)" if kept.contributed else "")
-                yield Measured(machine=machine, run=kept.name, link=f"{link}/{kept.name}", data=one.data, row=one.row)
 
 
 SUFFIX = ".speedmatrix.zip"

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 from rich.console import Console
 
 from harness.analyze.matrix import Matrix
-from harness.analyze.sweep import known_times, spaced, sweep_of
+from harness.analyze.sweep import known_times, sweep_of
 from harness.api import measured
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import Terminal, share_of
@@ -41,13 +42,13 @@ def step_times(text: str) -> tuple[str, ...]:
     last, _, count = rest.partition("/")
     if not count.isdecimal() or int(count) < 2:
         raise Mistake(f"'{text}' are no step times; write FIRST..LAST/COUNT, as 2ms..2s/6, or times as 5ms,18ms,90ms.")
-    found = spaced(_seconds(first, text), _seconds(last, text), int(count))
+    found = np.geomspace(_seconds(first, text), _seconds(last, text), int(count))
     return tuple(f"{EMULATED}:{float(f'{1000 * one:.3g}'):g}ms" for one in found)
 
 
 def _seconds(text: str, whole: str) -> float:
     seconds = seconds_named(text.strip())
-    if seconds is None:
+    if not seconds:
         raise Mistake(f"'{text}' in {whole} is no time; write one as 2ms or 1.5s.")
     return seconds
 

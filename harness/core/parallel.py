@@ -3,26 +3,18 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Items that one process handles in one go."""
-
-    work: Callable[[object], object]
-    items: tuple[object, ...]
-
-    def __call__(self) -> int:
-        """Handles all; gives their number."""
-        for item in self.items:
-            self.work(item)
-        return len(self.items)
+def _handled(work: Callable[[Any], object], items: Sequence[Any]) -> int:
+    """The number of items, once `work` was called on each."""
+    for item in items:
+        work(item)
+    return len(items)
 
 
 def usable_cores() -> int:
@@ -48,10 +40,10 @@ def spread(work: Callable[[Item], object], items: Sequence[Item], chunk: int = 1
     all and is raised here.
     """
     processes = min(usable_cores(), 32)
-    chunks = [Chunk(work, tuple(items[at : at + chunk])) for at in range(0, len(items), chunk)]  # type: ignore[arg-type]
+    chunks = [items[at : at + chunk] for at in range(0, len(items), chunk)]
     done = 0
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        futures: list[Future[int]] = [pool.submit(one) for one in chunks]
+        futures: list[Future[int]] = [pool.submit(_handled, work, one) for one in chunks]
         try:
             for future in as_completed(futures):
                 done += future.result()

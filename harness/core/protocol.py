@@ -43,11 +43,6 @@ class Protocol:
         """Replicates beyond which no comparison gets more, however wide its interval."""
         return self.replicates if self.target is None else max((self.replicates, *self.looks))
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether anybody reads the clock of its arms; those that are only looked at need no time to warm up."""
-        return self.floor_s > 0
-
     def look_from(self, replicates: int) -> int:
         """The first planned look at so many replicates or more; the last one where there is none."""
         return min((one for one in (self.replicates, *self.looks) if one >= replicates), default=self.most_replicates)

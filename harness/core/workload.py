@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.own_file import Address
 from harness.core.recipe import Recipe, Value
 
 # Services: servers that arms talk to, such as an object store, started on loopback for as long as they are needed.
@@ -121,38 +120,9 @@ class Built:
     batch: Any  # as the loader gave it, on the host
 
 
-def no_device_stage(_folder: Path, _size: Size, _recipe: Recipe, _device: "torch.device") -> None:
-    """Batches are complete when they reach the device."""
-
-
-def nothing_to_prepare(_folder: Path, _size: Size) -> Iterator[float]:
-    """The data lie ready elsewhere."""
-    yield 1.0
-
-
-def nothing_to_tell(_built: Built) -> Mapping[str, Value]:
-    """The recipe changes nothing in how the parts work."""
-    return {}
-
-
 def no_evaluation(*_: object) -> Evaluation:
     """Only for workloads without the trait `evaluation`, whose evaluation nobody asks for."""
     raise Mistake("This workload has no evaluation; give its Parts an `evaluate` and the trait `evaluation`.")
-
-
-def always_stackable(_recipe: Recipe, _batch: int) -> str | None:
-    """Items have one shape, so that any number of them makes a batch."""
-    return None
-
-
-def never_one_shape(_recipe: Recipe) -> bool:
-    """No recipe changes the shapes of samples."""
-    return False
-
-
-def no_yardsticks(_folder: Path, _size: Size) -> Iterable[Yardstick]:
-    """Nothing is known of the real files."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +143,13 @@ class Parts:
     loss: Callable[[Size, Recipe], "nn.Module"]
     optimizer: Callable[[list["nn.Parameter"], Mapping[str, Any]], "torch.optim.Optimizer"]
     dataset: Callable[[Path, Size, Recipe], "Dataset[Any]"]
-    prepare: Callable[[Path, Size], Iterator[float]] = nothing_to_prepare
+    prepare: Callable[[Path, Size], Iterator[float]] = lambda _folder, _size: iter((1.0,))
     evaluate: Callable[["nn.Module", Path, Size, Recipe, "torch.device"], Evaluation] = no_evaluation
-    effective: Callable[[Built], Mapping[str, Value]] = nothing_to_tell
-    device_stage: Callable[[Path, Size, Recipe, "torch.device"], "DeviceStage | None"] = no_device_stage
+    effective: Callable[[Built], Mapping[str, Value]] = lambda _built: {}
+    device_stage: Callable[[Path, Size, Recipe, "torch.device"], "DeviceStage | None"] = lambda *_: None
     clip_norm: float | None = None  # of the whole gradient, before the optimizer's step
     average_decay: float | None = None  # of an exponential moving average of the weights
-    yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = no_yardsticks
+    yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = lambda _folder, _size: ()
     # The learning rate's schedule over a training of so many steps, for `learn --schedule`; windows keep it constant.
     schedule: Callable[["Optimizer", int], "LRScheduler"] | None = None
     uneven_steps: int = 1  # after which model and loss have done the same work again, where a step alone has not
@@ -227,9 +197,9 @@ class Workload:
     # The facts of a real data set in its own layout, for a size; raises Mistake that says what is wrong with it.
     adopt: Callable[[Path, Size], Size] | None = None
     # Why so many samples cannot be taken in one pass under a recipe, in words; None where they can.
-    unstackable: Callable[[Recipe, int], str | None] = always_stackable
+    unstackable: Callable[[Recipe, int], str | None] = lambda _recipe, _batch: None
     # Whether a recipe gives all samples one shape, where the trait `few_shapes` says that they have several.
-    one_shape: Callable[[Recipe], bool] = never_one_shape
+    one_shape: Callable[[Recipe], bool] = lambda _recipe: False
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
     reader: str | None = None  # the package without which none of its files can be written or read
@@ -275,13 +245,6 @@ class Workload:
             )
         steps = min(-(-most // batch), items // batch)
         return replace(usual, batch=batch, epoch_steps=max(1, steps), passes=batch // whole if batch > items else 1)
-
-
-class DescribesWorkload(Protocol):
-    """A job: a user's own training, which describes itself as a workload."""
-
-    def as_workload(self, address: Address, others: Iterable[Any] = ()) -> Workload:
-        """The workload, whose file has that address; `others` are jobs that are options of this one."""
 
 
 # What a fresh model has learned in so many steps, and what its evaluation is worth.

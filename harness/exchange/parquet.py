@@ -17,7 +17,6 @@ from harness.core.environment import DEVICES
 from harness.core.plan import Plan
 from harness.core.recipe import Value
 from harness.core.records import Arm, Lost, Ready, Record, Window
-from harness.report.document import grid
 
 # Columns: the name, type and meaning of everything in the Parquet tables; their order is that of the files.
 
@@ -267,15 +266,6 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "lost": _LOST,
     "ratios": _RATIOS,
 }
-ABOUT: Mapping[str, str] = {
-    "runs": "a row for each run",
-    "arms": "a row for each arm that was ready",
-    "settings": "a row for each effective setting of each arm",
-    "losses": "a row for each of the first losses of each arm",
-    "windows": "a row for each window",
-    "lost": "a row for each arm that gave no more windows",
-    "ratios": "a row for each comparison, measured or not",
-}
 
 
 # Rows: what each table says of a run, flat, with the names of its columns.
@@ -454,28 +444,6 @@ MAKERS: Mapping[str, Callable[[Exported], Iterator[Fields]]] = {
     "lost": _lost,
     "ratios": _ratios,
 }
-
-
-# The page of the tables: every column with its type and meaning, as Markdown for the description of the format.
-
-
-def described() -> str:
-    """All tables; a column that means the same as in a table before is named and not told again."""
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    told: set[Column] = set()
-    for name, columns in TABLES.items():
-        yield from (f"### {name}.parquet: {ABOUT[name]}", "")
-        again = [f"`{column.name}`" for column in columns if column in told]
-        if again:
-            yield from (f"{', '.join(again)}: as above.", "")
-        new = [column for column in columns if column not in told]
-        rows = ((f"*`{one.name}`*" if one.may_miss else f"`{one.name}`", one.kind, one.words) for one in new)
-        yield from grid(("column", "type", "meaning"), rows)
-        yield ""
-        told.update(new)
 
 
 _TYPES: Mapping[Kind, DataType] = {

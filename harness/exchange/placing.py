@@ -34,7 +34,7 @@ class Origin:
     """Where an imported run came from: enough to find the bundle again, and nothing about whoever took it in."""
 
     imported: str  # UTC, ISO 8601
-    contributed: bool  # somebody else measured it
+    contributed: bool = True  # somebody else measured it
     bundled: bool  # it came as a bundle, not as a folder
     sha256: str  # of what came
     run_schema: int  # in which it came

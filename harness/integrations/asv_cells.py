@@ -169,12 +169,11 @@ def _withheld(run: Path, budget: str) -> Iterator[tuple[str, str]]:
     from harness.analyze.soundness import Outcome
     from harness.integrations.configurations import samples
 
-    for label, found in samples(run):
-        absence = found.row.absence
-        if words := _disturbed(found.row):
-            yield _bare(label), words
-        elif absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
-            yield _bare(label), f"{budget} did not suffice; give each workload twice as much in {BUDGET}"
+    for row in (one.row for one in samples(run)):
+        if words := _disturbed(row):
+            yield _bare(row.label), words
+        elif row.absence and row.absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
+            yield _bare(row.label), f"{budget} did not suffice; give each workload twice as much in {BUDGET}"
 
 
 def _disturbed(row: "Row") -> str:
@@ -189,11 +188,11 @@ def _values(run: Path) -> Iterator[tuple[str, Shown]]:
     from harness.store import read_records, read_run
 
     sides = {one.comparison: one.treatment for one in gather(read_run(run).plan, read_records(run))}
-    for label, found in samples(run):
+    for found in samples(run):
         side = sides[found.row.comparison]
         if found.relative and not _disturbed(found.row):
             yield (
-                _bare(label),
+                _bare(found.row.label),
                 Shown(
                     relative=found.relative,
                     peak_bytes=_peaks(side.windows),

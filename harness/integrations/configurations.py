@@ -45,13 +45,12 @@ class Samples:
     relative: tuple[float, ...]
 
 
-def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
-    """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
+def samples(folder: Path) -> Iterator[Samples]:
+    """Every comparison of a run that was made at all; samples are empty where there is no ratio."""
     kept: StoredRun = read_kept(folder)
     rows = {row.comparison: row for row in kept.matrix.every_row}
     for evidence in gather(read_run(folder).plan, read_records(folder)):
-        row = rows[evidence.comparison]
-        yield row.label, _samples(row, evidence)
+        yield _samples(rows[evidence.comparison], evidence)
 
 
 def _samples(row: Row, evidence: Evidence) -> Samples:
@@ -267,7 +266,7 @@ def found_in(folder: Path) -> Found:
         run=f"{run.environment.machine}/{folder.resolve().name}",
         command=f"./{run.command}",
         environment=run.environment.digest,
-        samples={one.row.comparison: one for _, one in samples(folder)},
+        samples={one.row.comparison: one for one in samples(folder)},
     )
 
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from torch import Tensor, cuda, nn, randn
-from torch.profiler import ProfilerActivity
 
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver, driver_of
@@ -27,7 +26,6 @@ class Cuda(Device):
 
     asynchronous = True
     steps_on_host = False
-    profiled = ProfilerActivity.CUDA
     # For a small convolution cuDNN may choose kernels without tensor cores, which says nothing of those of a model.
     convolved = (32, 128, 32)
     push: Any = staticmethod(cuda.nvtx.range_push)

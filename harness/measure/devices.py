@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, multiprocessing
-from torch.profiler import ProfilerActivity
 
 from harness.core.emulation import Emulation
 from harness.core.environment import DEVICES
@@ -34,7 +33,6 @@ class Device:
     # First steps take its cores, where only the first of a process differs from those after it; elsewhere they cost
     # little, and show by the shapes of several batches how far memory may grow.
     steps_on_host = True
-    profiled: ProfilerActivity | None = None  # under which the profiler sees kernels, where they are not the host's
     convolved = (4, 64, 16)  # samples, channels and pixels of a side in a convolution that shows its precision
 
     def __init__(self, name: str) -> None:

@@ -28,7 +28,7 @@ from harness.measure.devices import Device
 from harness.measure.evaluation import ASKING, ReadBacks
 from harness.measure.feed import Pickled
 from harness.measure.loop import examined
-from harness.measure.transfer import arriving
+from harness.measure.transfer import arriving, unchanged
 
 if TYPE_CHECKING:
     from harness.measure.session import Session, Trainee
@@ -538,7 +538,7 @@ class Placeholder:
         trainee.bound = replace(
             trainee.bound,
             transfer=arriving(phases.copying(trainee.move), stage),
-            model=_as_given,
+            model=unchanged,
             loss=self.forward,
             backward=examined(self.backward, session.task.recipe),
             update=phases.finishing(update),
@@ -570,7 +570,3 @@ class Placeholder:
     def update(self) -> None:
         """The optimizer: its kernels are counted among the backward pass's time, its launches are the host's."""
         self.device.launch(0.0, self.work.update.launches, self.work.host_s(self.device.times)[2])
-
-
-def _as_given(inputs: Any) -> Any:
-    return inputs

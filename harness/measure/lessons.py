@@ -24,9 +24,6 @@ from harness.measure.opening import asked_rate
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import begin
 
-# An arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
-# That takes updates, and more of them the more workers it has, so whoever learns begins anew after it.
-TIMED = replace(UNTIMED, floor_s=1e-6)  # a clock is read in this process later: no profiler looks at its kernels
 ASKED_S = 1.0  # for which batches are asked for, to see whether a helper has loaded ahead
 LOST = 4  # times the first loss, at which a range test has seen enough
 
@@ -138,7 +135,7 @@ def _cold(task: Task) -> Session:
     """A session in a process that has had none. Where code is compiled, that is done before, on a few batches."""
     if task.recipe.compile:
         nothing = Bounds(loader_rate=None, compute_rate=None)
-        return _begun(task, {}, replace(TIMED, whole_s=0.0), observed=True, bounds=nothing)[0]
+        return _begun(task, {}, replace(UNTIMED, whole_s=0.0), observed=True, bounds=nothing)[0]
     settle_backend(task.recipe)
     if task.recipe.blocking_sync:
         task.device.block()
@@ -188,9 +185,13 @@ def range_test(
 
 
 def _begun(
-    task: Task, proof: dict[str, Value], protocol: Protocol = TIMED, **how: Any
+    task: Task, proof: dict[str, Value], protocol: Protocol = UNTIMED, **how: Any
 ) -> tuple[Session, dict[str, Any]]:
-    """The first weights and the first batch once more, after another session has proved the settings: what it told."""
+    """The first weights and the first batch once more, after another session has proved the settings: what it told.
+
+    That session begins as for a measurement, but nothing waits for a clock. Its proofs take updates, and more of them
+    the more workers it has.
+    """
     cores = os.sched_getaffinity(0)
     trial, ready = begin(task, Timing.STEP, protocol, proof, other_seeds=False, **how)
     trial.session.feed.close()

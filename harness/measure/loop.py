@@ -15,30 +15,20 @@ from harness.measure.devices import Device
 # Monitoring: memory and utilisation as a training script reads them for its log.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What one reading shows; the device's two values are None where no driver tells, as on a CPU."""
+def gauge_for(device: Device) -> Callable[[], int]:
+    """A gauge whose handles are opened once, as they should be: by psutil, and where a driver answers by that too.
 
-    host_bytes: int  # resident memory of this process
-    cpu_share: float  # of one core, since the reading before
-    device_share: float | None = None  # of the driver's last sampling period in which a kernel ran
-    device_bytes: int | None = None  # in use on the device by everybody
-
-
-def gauge_for(device: Device) -> Callable[[], Reading]:
-    """A gauge whose handles are opened once, as they should be: by psutil, and where a driver answers by that too."""
+    What a script would log is read and thrown away, but for the resident bytes of this process, which are given.
+    """
     process = psutil.Process()
     process.cpu_percent()  # the first answer is always 0
     driver = device.driver()
 
-    def read() -> Reading:
-        used, memory = driver.ask("nvmlDeviceGetUtilizationRates"), driver.ask("nvmlDeviceGetMemoryInfo")
-        return Reading(
-            host_bytes=process.memory_info().rss,
-            cpu_share=process.cpu_percent() / 100,
-            device_share=None if used is None else used.gpu / 100,
-            device_bytes=None if memory is None else memory.used,
-        )
+    def read() -> int:
+        driver.ask("nvmlDeviceGetUtilizationRates")
+        driver.ask("nvmlDeviceGetMemoryInfo")
+        process.cpu_percent()
+        return int(process.memory_info().rss)
 
     return read
 
@@ -62,10 +52,10 @@ class Monitor:
     """Reads memory and utilisation in the first of every so many steps, as scripts do for their logs."""
 
     every: int
-    gauge: Callable[[], Reading]
+    gauge: Callable[[], int]
     steps: int = 0
     readings: int = 0
-    latest: Reading | None = None
+    latest: int = 0  # what it gave last
 
     def record(self, _value: Tensor) -> None:
         """Counts the step, and takes a reading if it is due."""

@@ -1,9 +1,8 @@
 """Evidence: the settings that really took effect, observed on the running arm and never echoed from the recipe."""
 
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import isclose
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
-from torch.profiler import ProfilerActivity, profile
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -102,64 +100,6 @@ def compiler_quiet() -> Callable[[], bool]:
         return was == seen
 
     return quiet
-
-
-# What a profiler sees of one step on a GPU: kernels of tensor cores, of channels-last tensors, and replayed graphs.
-#
-# Names of kernels are nobody's promise, so nothing is proved by them: they stand beside what proves a setting. And a
-# profiler may leave its hooks in the process, where every later launch pays for them; so only arms that nobody times
-# are looked at (docs/decisions/gpu-facts.md).
-
-# cuBLAS, cuDNN and CUTLASS write the instruction into the name: `s16816gemm` and `tensor16x8x8` are shapes of mma,
-# `gmma` and `warpgroup` Hopper's, `wmma` and `tensorop` CUTLASS's words, and nvjet is what makes cuBLAS's for Hopper.
-# What says `simt` or `ffma` does without them.
-TENSOR_CORES = re.compile(
-    r"tensorop|tensor\d+x\d+x\d+|[shid]\d{3,}(gemm|cudnn|fprop|dgrad|wgrad|conv)|[hw]mma|gmma|warpgroup|nvjet|"
-    r"xmma_\w*(bf16bf16|f16f16|tf32f32|tf32tf32)",
-    re.IGNORECASE,
-)
-PLAIN = re.compile(r"simt|ffma", re.IGNORECASE)
-CONVERSION = re.compile(r"nc(d?)hwTo(folded)?n\1hwc|n(d?)hwcTonc\3hw", re.IGNORECASE)  # copies that cuDNN makes
-CHANNELS_LAST = re.compile(r"nhwc(?!krsc_nchw)|ndhwc|channels_?last", re.IGNORECASE)  # KRSC is of filters
-NO_KERNEL = ("Memcpy", "Memset")
-GRAPH_LAUNCH = "cudaGraphLaunch"
-
-
-def of_kernels(step: Callable[[], object], device: Device) -> dict[str, Value]:
-    """What one more step runs on the device; on a CPU nothing, and words where no profiler can look."""
-    if device.profiled is None:
-        return {}
-    try:
-        kernels, calls = launched(step, device)
-    except RuntimeError as error:
-        return {"profiler": f"saw nothing: {str(error).partition('.')[0]}"}
-    return counted(kernels) | {"graph_launches": sum(one == GRAPH_LAUNCH for one in calls)}
-
-
-def launched(step: Callable[[], object], device: Device) -> tuple[list[str], list[str]]:
-    """The names of all that one step runs on the device, and of all that the host calls for it."""
-    activities = [ProfilerActivity.CPU, *filter(None, [device.profiled])]
-    device.synchronize()
-    with profile(activities=activities, acc_events=True) as seen:
-        step()
-        device.synchronize()
-    names: dict[bool, list[str]] = {True: [], False: []}
-    for event in seen.events() or ():
-        names[event.device_type.name != "CPU"].append(event.name)
-    return names[True], names[False]
-
-
-def counted(names: Iterable[str]) -> dict[str, Value]:
-    """How many kernels there are of each kind, told by their names."""
-    kernels = [one for one in names if not one.startswith(NO_KERNEL)]
-    conversions = [one for one in kernels if CONVERSION.search(one)]
-    channels_last = [one for one in kernels if CHANNELS_LAST.search(one)]
-    return {
-        "kernels": len(kernels),
-        "tensor_core_kernels": sum(bool(TENSOR_CORES.search(one)) and not PLAIN.search(one) for one in kernels),
-        "channels_last_kernels": len(channels_last) - len(conversions),
-        "layout_conversions": len(conversions),
-    }
 
 
 # What layers show while a batch passes through them: types, memory formats, overwritten inputs, inference mode.

@@ -7,6 +7,8 @@ import runpy
 import shutil
 import sysconfig
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -101,12 +103,29 @@ def package_version(name: str) -> str | None:
 def unread(workload: Workload, packages: Iterable[tuple[str, str]] = ()) -> str | None:
     """Why a workload's files can be neither written nor read here, with the remedy; None where they can.
 
-    Some packages are known to be there, whatever is installed. Without torch nothing is measured: whatever is planned
-    is meant for another machine.
+    Of the packages of the machine that is planned for, a reader that is not the one installed here counts as able.
+    Without torch nothing is measured: whatever is planned is meant for another machine.
     """
     reader, known = workload.reader, dict(packages)
-    lacking = [one for one in (reader, "torch") if one and one not in known and package_version(one) is None]
-    return f"{reader} is not installed; pip install {reader}" if lacking == [reader] else None
+    if reader is None or ("torch" not in known and package_version("torch") is None):
+        return None
+    installed = package_version(reader)
+    if known.get(reader, installed) != installed:
+        return None
+    if installed is None:
+        return f"{reader} is not installed; pip install {reader}"
+    failure = import_failure(reader)
+    return f"{reader} cannot be imported ({failure}); pip install {reader} adds what it lacks" if failure else None
+
+
+@cache
+def import_failure(package: str) -> str | None:
+    """Why an installed package cannot be imported, in words; None where it was."""
+    try:
+        import_module(package)
+    except Exception as error:  # noqa: BLE001  whatever a stranger's module raises
+        return " ".join(str(error).split())[:200] or type(error).__name__
+    return None
 
 
 def memory_limit_bytes() -> int:

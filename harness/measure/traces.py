@@ -16,7 +16,6 @@ from harness.core.recipe import Value
 from harness.core.workload import Timeline, Traced
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver
-from harness.measure.lessons import TIMED
 from harness.measure.session import Task, Trainee
 from harness.measure.trial import begin
 
@@ -130,7 +129,7 @@ def timeline(task: Task, proof: dict[str, Value], seconds: float) -> Timeline:
     A device whose driver tells is asked as nvidia-smi asks it. An emulated one notes its own work. A CPU is the device
     of whoever does not wait.
     """
-    trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
     session, device, waits = trial.session, task.device, list[tuple[float, float]]()
 
     def fetched() -> Any:

@@ -344,7 +344,6 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_
         | evidence.of_feed(session.feed, pinned=opening.pinned, non_blocking=task.recipe.non_blocking)
         | evidence.of_interlude(trial.interlude)
         | observed_step.of_capture(session.trainee)
-        | ({} if trial.protocol.is_timed else observed_step.of_kernels(trial.step, task.device))
         | effective_backend()
         | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s, data_cache) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})

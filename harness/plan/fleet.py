@@ -2,13 +2,12 @@
 
 import heapq
 import math
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
 
-from harness.core.codec import Malformed, decode
+from harness.core.codec import document, entries
 from harness.core.mistake import Mistake
 
 SCATTER = 0.2  # standard deviation of the log of what a shard takes, over what the cost model says
@@ -38,29 +37,15 @@ class Kind:
 
 def parsed(text: str, file: str) -> tuple[Kind, ...]:
     """The kinds of a file of tables `[[machine]]`; raises Mistake for whatever is not understood."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Mistake(f"{file} is not TOML ({error}); put it right.") from error
-    entries = document.get("machine")
-    if set(document) != {"machine"} or not isinstance(entries, list) or not entries:
-        raise Mistake(f"{file} must hold tables [[machine]] and nothing else.")
-    kinds = tuple(_kind(entry, f"{file}, machine {number}") for number, entry in enumerate(entries, 1))
+    kinds = entries(document(text, file, {"machine"}), "machine", Kind, file)
+    if not kinds:
+        raise Mistake(f"{file} must hold tables [[machine]].")
+    for number, one in enumerate(kinds, 1):
+        if not 1 <= one.count <= MOST_MACHINES or not one.measure or any(part.shards < 1 for part in one.measure):
+            raise Mistake(f"{file}, machine {number} needs a count and shards of 1 at least, and something to measure.")
     if len({one.name for one in kinds}) < len(kinds):
         raise Mistake(f"{file} names a kind of machine twice; give each a name of its own.")
     return kinds
-
-
-def _kind(entry: object, where: str) -> Kind:
-    try:
-        found = decode(Kind, entry, where)
-    except Malformed as error:
-        raise Mistake(
-            f"{error}; a machine has name, count and measure (words and shards each), and may have run and per_hour."
-        ) from error
-    if not 1 <= found.count <= MOST_MACHINES or not found.measure or any(one.shards < 1 for one in found.measure):
-        raise Mistake(f"{where} needs a count and shards of 1 at least, and something to measure.")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

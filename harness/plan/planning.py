@@ -333,14 +333,14 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
     if request.shard:
         plan = shard_of(plan, paces_of(plan, catalogue, environment), request.shard)
     few = request.replicates is None and len(plan.comparisons) < SMALLEST_POOL
-    return _of_few(plan, catalogue) if few else plan
+    return _of_few(plan, catalogue, environment.device) if few else plan
 
 
-def _of_few(plan: Plan, catalogue: Catalogue) -> Plan:
+def _of_few(plan: Plan, catalogue: Catalogue, device: str) -> Plan:
     """The same in more replicates, and none of them cut short: nothing else lends its comparisons a variance."""
     protocol = replace(plan.protocol, replicates=REPLICATES_ALONE)
     whole = (replace(one, replicates=None, rounds=None) for one in plan.blocks)
-    return replace(plan, protocol=protocol, blocks=tuple(_paced(one, catalogue, protocol) for one in whole))
+    return replace(plan, protocol=protocol, blocks=tuple(_paced(one, catalogue, protocol, device) for one in whole))
 
 
 def _epochs(comparisons: Iterable[Comparison], catalogue: Catalogue) -> dict[str, int]:
@@ -400,7 +400,7 @@ def _in_blocks(
     def seconds(part: Sequence[Comparison]) -> float:
         config = part[0].reference
         one = Block(identity="", reference=config, timing=part[0].timing, comparisons=tuple(part))
-        one = _paced(one, catalogue, protocol, shortly=shortly)
+        one = _paced(one, catalogue, protocol, environment.device, shortly=shortly)
         workload = catalogue.workload(config.workload)
         pace = pace_of(workload, config.size, environment.device, environment.cores)
         return replicate_s(one, protocol, pace, expected_speedups(one)) - IMPORTS_S  # which all blocks share
@@ -414,7 +414,7 @@ def _in_blocks(
         return parts.values() if apart else (group,)
 
     made = blocks(comparisons, protocol.treatments, shares, split, in_order=in_order)
-    return tuple(_paced(block, catalogue, protocol, shortly=shortly) for block in made)
+    return tuple(_paced(block, catalogue, protocol, environment.device, shortly=shortly) for block in made)
 
 
 def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
@@ -437,14 +437,14 @@ SHORT_REPLICATES, SHORT_ROUNDS = 4, 1
 SHORT_DESIGNS = (STAGES, "alone")
 
 
-def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, *, shortly: bool = False) -> Block:
-    """The block with as many rounds as its workload's steps allow; whole steps `shortly` in more replicates."""
+def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, device: str, *, shortly: bool = False) -> Block:
+    """The block with as many rounds as its steps on a device allow; whole steps `shortly` in more replicates."""
     if shortly and block.timing is Timing.STEP:
         return replace(block, replicates=SHORT_REPLICATES, rounds=SHORT_ROUNDS)
     config = block.reference
-    size = catalogue.workload(config.workload).sizes[config.size]
-    rounds = protocol.rounds
-    step_s = pace_of(catalogue.workload(config.workload), config.size, "cpu").of(block.timing) if size.step_s else 0.0
+    workload, rounds = catalogue.workload(config.workload), protocol.rounds
+    size = workload.sizes[config.size]
+    step_s = pace_of(workload, config.size, device).of(block.timing) if size.step_s else 0.0
     if step_s and block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE}:
         rounds = protocol.of(block.timing).rounds_of(step_s, size.epoch_steps)
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block

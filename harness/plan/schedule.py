@@ -217,16 +217,11 @@ def in_their_own(_comparison: Comparison) -> bool:
     return False
 
 
-def undivided(group: Sequence[Comparison]) -> Iterable[Sequence[Comparison]]:
-    """All of a few that have one reference and timing."""
-    return (group,)
-
-
 def blocks(
     comparisons: Iterable[Comparison],
     treatments: int,
     shares: Callable[[Comparison], bool] = in_their_own,
-    split: Callable[[Sequence[Comparison]], Iterable[Sequence[Comparison]]] = undivided,
+    split: Callable[[Sequence[Comparison]], Iterable[Sequence[Comparison]]] = lambda group: (group,),
     *,
     in_order: bool = False,
 ) -> tuple[Block, ...]:

@@ -22,15 +22,9 @@ LogTimes = Callable[[Sequence[Stack]], Array]  # log times of stacks, in the uni
 RANKED = 20_000  # stacks that are all ranked; beyond, they are searched
 NO_MODEL = "the stage model is not trusted here, so measurements decide: all together, and without what hurts in it"
 STARTS = 4  # random stacks from which a search begins, beside the best that was measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchLimits:
-    """How much a search measures in one round, and when it ends."""
-
-    stacks: int = 5  # to measure in one round
-    least_gain: float = 0.01  # below it nothing more is sought
-    rounds: int = 3
+STACKS = 5  # to measure in one round
+ROUNDS = 3  # after which a search ends
+LEAST_GAIN = 0.01  # below it nothing more is sought
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +41,8 @@ def propose(
     measured: Mapping[Stack, float],
     models: Sequence[LogTimes],
     generator: np.random.Generator,
-    limits: SearchLimits,
+    *,
+    least_gain: float = LEAST_GAIN,
 ) -> Proposal:
     """The next stacks to measure, given log times of those that were; `models` begins with the best guess.
 
@@ -57,15 +52,15 @@ def propose(
         raise ValueError("a search needs a measured stack and a model at least")
     best = min(measured, key=lambda stack: measured[stack])
     first, *drawn = (ranked(space, measured, best, log_times, generator) for log_times in models)
-    stacks = list(islice(first, limits.stacks))
+    stacks = list(islice(first, STACKS))
     if not stacks:
         return Proposal(stacks=(), gain=0.0, finished="every stack has been measured")
     gain = float(np.expm1(models[0]([best])[0] - models[0](stacks[:1])[0]))
-    if gain < limits.least_gain:
-        words = f"no other stack is predicted to be {100 * limits.least_gain:.0f} % faster than the best measured one"
+    if gain < least_gain:
+        words = f"no other stack is predicted to be {100 * least_gain:.0f} % faster than the best measured one"
         return Proposal(stacks=(), gain=gain, finished=words)
     others = [stack for ranked in drawn for stack in islice(ranked, 1)]
-    return Proposal(stacks=tuple(_in_turns(stacks, others))[: limits.stacks], gain=gain, finished=None)
+    return Proposal(stacks=tuple(_in_turns(stacks, others))[:STACKS], gain=gain, finished=None)
 
 
 def proposed(
@@ -74,7 +69,6 @@ def proposed(
     models: Sequence[LogTimes],
     lighter: Iterable[Stack],
     generator: np.random.Generator,
-    limits: SearchLimits,
 ) -> Proposal:
     """The stacks to measure next; without a trusted model, only the lighter ones.
 
@@ -84,17 +78,17 @@ def proposed(
     """
     lighter = tuple(one for one in lighter if one not in measured)
     if not models:
-        return Proposal(stacks=lighter[: limits.stacks], gain=0.0, finished=None if lighter else NO_MODEL)
-    found = propose(space, measured, models, generator, limits)
+        return Proposal(stacks=lighter[:STACKS], gain=0.0, finished=None if lighter else NO_MODEL)
+    found = propose(space, measured, models, generator)
     light = next((one for one in lighter if one not in found.stacks), None)
     if light is None:
         return found
-    return replace(found, stacks=(*found.stacks[: limits.stacks - 1], light), finished=None)
+    return replace(found, stacks=(*found.stacks[: STACKS - 1], light), finished=None)
 
 
 def gain_left(space: Space, measured: Mapping[Stack, float], model: LogTimes) -> float | None:
     """By how much the best unmeasured stack is predicted to beat the best measured one; None without such a stack."""
-    found = propose(space, measured, [model], np.random.default_rng(0), SearchLimits(least_gain=-inf))
+    found = propose(space, measured, [model], np.random.default_rng(0), least_gain=-inf)
     return found.gain if found.stacks else None
 
 
@@ -106,11 +100,6 @@ def narrowed(space: Space, barred: Container[Option], fits: Callable[[Stack], bo
         levels=tuple(alike for alike in levels if alike),
         possible=lambda stack: fits(stack) and space.possible(stack),
     )
-
-
-def is_over(rounds: int, proposal: Proposal, limits: SearchLimits) -> bool:
-    """Whether a search that has measured so many rounds ends before this proposal."""
-    return proposal.finished is not None or rounds >= limits.rounds
 
 
 def _in_turns(stacks: Iterable[Stack], others: Iterable[Stack]) -> Iterable[Stack]:

@@ -2,9 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from string import ascii_lowercase
+from types import MappingProxyType
 from typing import Any
 
 from harness.analyze.claims import (
@@ -43,6 +45,8 @@ _PARTS = {
     Timing.EVALUATION: " (evaluation)",
 }
 _AS_MUCH = {Metric.HOST_MEMORY: "as much host memory", Metric.DEVICE_MEMORY: "as much device memory"}
+_Letters = Mapping[str, str]  # what many rows of a table fall short by -> what stands for it in them
+_SPELT_OUT: _Letters = MappingProxyType({})
 
 
 def promised(claim: Claim) -> str:
@@ -87,23 +91,42 @@ def measured(finding: Finding) -> str:
     return f"{interval(*found)} {_AS[metric]}{part}"
 
 
-def verdict(finding: Finding) -> str:
+def verdict(finding: Finding, letters: _Letters = _SPELT_OUT) -> str:
     """The verdict, the words that belong to it, and how the test falls short of what was claimed."""
     claim, value = finding.claim, finding.measured_value
     is_loss = claim.metric is Metric.THROUGHPUT and promises_a_loss(claim)
     contrary = finding.claim_verdict is ClaimVerdict.OVERSTATED and is_loss and value is not None and value.low > 1
     words = "; ".join(filter(None, ("the opposite was measured" if contrary else "", finding.words)))
     first = f"{finding.claim_verdict}: {words}" if words else str(finding.claim_verdict)
-    return one_line("; ".join((first, *(finding.basis.tried.shortfalls if finding.basis else ()))))
+    short = _shortfalls(finding)
+    shared = ", ".join(letters[one] for one in letters if one in short)
+    return one_line("; ".join(filter(None, (first, shared, *(one for one in short if one not in letters)))))
 
 
-def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
+def _shortfalls(finding: Finding) -> tuple[str, ...]:
+    return finding.basis.tried.shortfalls if finding.basis else ()
+
+
+def body(findings: Iterable[Finding], letters: _Letters = _SPELT_OUT) -> Iterator[tuple[str, ...]]:
     """The rows of a table, a claim's workloads below what they say together."""
     for finding in findings:
         claim = finding.claim
-        yield claim.name, promised(claim), claim.conditions or NOTHING, measured(finding), verdict(finding)
+        yield claim.name, promised(claim), claim.conditions or NOTHING, measured(finding), verdict(finding, letters)
         for part in finding.parts:
-            yield f"· {part.workload}", "", "", measured(part), verdict(part)
+            yield f"· {part.workload}", "", "", measured(part), verdict(part, letters)
+
+
+_SHARED = 3  # rows that fall short by the same, from which on it stands above the table
+
+
+def _table(findings: Sequence[Finding]) -> Iterator[Part]:
+    """The table of some findings, below what several of its rows fall short by."""
+    rows = (row for finding in findings for row in (finding, *finding.parts))
+    counts = Counter(one for row in rows for one in _shortfalls(row))
+    shared = (one for one, count in counts.items() if count >= _SHARED)
+    letters = {one: f"({letter})" for one, letter in zip(shared, ascii_lowercase, strict=False)}
+    yield from listed(f"{letter} {one}" for one, letter in letters.items())
+    yield Table(COLUMNS, tuple(body(findings, letters)))
 
 
 def grouped(account: Account) -> dict[str, list[Finding]]:
@@ -148,15 +171,20 @@ _SAID = {
 
 
 _DECIDED = tuple(_SAID)[:7]  # that the promise holds, or does not
+_HELD = (ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED, ClaimVerdict.HOLDS_EMULATED)
+_FAILED = (*sorted(REFUTED), ClaimVerdict.FAILS_EMULATED)
 _NEVER_RUN = (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
 _UNTESTED = (ClaimVerdict.NO_RESULT, *_NEVER_RUN)
 
 
 def foremost(accounts: Iterable[Account]) -> list[Finding]:
-    """Of each claim the finding that decides most; of machines that decide as much, the first in order."""
+    """Of each claim the finding that decides most; of machines that decide as much, of the one that measured most."""
     rank = {verdict: place for place, verdicts in enumerate(_TESTED_FIRST) for verdict in verdicts}
     found: dict[str, Finding] = {}
-    for one in (finding for account in accounts for finding in account.findings):
+    ordered = sorted(
+        accounts, key=lambda one: (-sum(it.measured_value is not None for it in one.findings), one.machine)
+    )
+    for one in (finding for account in ordered for finding in account.findings):
         known = found.get(one.claim.name)
         if known is None or rank[one.claim_verdict] < rank[known.claim_verdict]:
             found[one.claim.name] = one
@@ -165,7 +193,7 @@ def foremost(accounts: Iterable[Account]) -> list[Finding]:
 
 def summary(accounts: Iterable[Account]) -> str:
     """What became of the promises about the reference workloads on all machines, in a sentence for a quotation."""
-    findings = [one for one in foremost(accounts) if one.workload != ANY]
+    findings = _about_workloads(accounts)
     counts = Counter(one.claim_verdict for one in findings)
     words = {verdict: f"{counts[verdict]} {text}" for verdict, text in _SAID.items() if counts[verdict]}
     if factors := list(filter(None, map(_overstated, findings))):
@@ -178,6 +206,26 @@ def summary(accounts: Iterable[Account]) -> str:
         f"Of {len(findings)} promises about the reference workloads: {', '.join(words.values()) or 'none tested yet'}; "
         f"{left} not measured yet, {never} not testable on these machines.{_otherwise(findings)}"
     )
+
+
+def _about_workloads(accounts: Iterable[Account]) -> list[Finding]:
+    return [one for one in foremost(accounts) if one.workload != ANY]
+
+
+def decided(accounts: Iterable[Account]) -> str:
+    """Which of the same promises held and which were refuted, by name."""
+    findings = _about_workloads(accounts)
+    told = [
+        f"{title}: {'; '.join(_named(one) for one in findings if one.claim_verdict in verdicts) or 'none'}."
+        for title, verdicts in (("Held", _HELD), ("Refuted", _FAILED))
+    ]
+    return " ".join(told)
+
+
+def _named(finding: Finding) -> str:
+    how = "" if finding.claim_verdict is ClaimVerdict.CONFIRMED else f" ({_SAID[finding.claim_verdict]})"
+    seen = f", measured: {measured(finding)}" if finding.measured_value else ""
+    return f"{finding.claim.name}{how}, promised: {promised(finding.claim)}{seen}"
 
 
 def _otherwise(findings: Sequence[Finding]) -> str:
@@ -219,8 +267,8 @@ def by_report(accounts: Iterable[Account]) -> Table:
     for title, findings in together((_about(one), one) for one in foremost(accounts)).items():
         counts = Counter(one.claim_verdict for one in findings)
         groups = (
-            (ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED, ClaimVerdict.HOLDS_EMULATED),
-            (*REFUTED, ClaimVerdict.FAILS_EMULATED),
+            _HELD,
+            _FAILED,
             (ClaimVerdict.UNDECIDED,),
             (ClaimVerdict.TESTED_OTHERWISE,),
             _UNTESTED,
@@ -276,7 +324,10 @@ SCHEMA = 1
 _CONTRADICTING = "Claims that contradict each other"
 _MEANINGS = (
     ("confirmed, overstated, no effect, harmful", "measured under the conditions of the promise, which is so judged"),
-    ("tested otherwise", "measured under other conditions, named in the row, so that the promise is not judged"),
+    (
+        "tested otherwise",
+        "measured under other conditions, named in the row or, by a letter, above its table; the promise is not judged",
+    ),
     ("undecided", "the interval allows the promise and its contrary, or too few workloads tell"),
     ("no result", "it was run and gave no ratio that could be believed, for the reason in the row"),
     ("not measured yet", "this suite can test it on that machine, and nobody has"),
@@ -292,7 +343,8 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
     yield Text((Span("What others promised, and what was measured. Made by "), made_by, Span(".")))
     yield from listed(f"{name}: {meaning}." for name, meaning in _MEANINGS)
     if len(accounts) > 1:
-        yield from (Heading("On any machine"), Text(summary(accounts)), by_report(accounts))
+        told = f"{summary(accounts)} {decided(accounts)}"
+        yield from (Heading("On any machine"), Text(told), by_report(accounts))
         links = [span for one in accounts for span in (Span(" · "), Span(one.machine, heading=one.machine))]
         yield Text((Span("By machine: "), *links[1:], Span(".")))
     for place, made in enumerate(accounts):
@@ -300,12 +352,12 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
         only = " What was tested here follows; the rest is as above." if place and account.findings else ""
         yield from (Heading(account.machine), Text(f"{count_line(made.findings)}.{only}"))
         for title, findings in grouped(account).items():
-            yield from (Heading(title, 3), Table(COLUMNS, tuple(body(findings))))
+            yield from (Heading(title, 3), *_table(findings))
             yield Details("Each in full", listed(f"{one.claim.name}: {' '.join(details(one))}" for one in findings))
         groups = contradictions(account.findings)
         if groups:
             yield Heading(_CONTRADICTING, 3)
-        yield from (Table(COLUMNS, tuple(body(group))) for group in groups)
+        yield from (part for group in groups for part in _table(group))
 
 
 def tested(account: Account) -> Account:

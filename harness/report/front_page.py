@@ -77,7 +77,7 @@ class Fact:
     """A sentence in Markdown, how far it is from what one expects (a log ratio), and what it is about."""
 
     weight: float
-    about: tuple[str, ...]  # machine, workload, subject; no two facts are told about the same
+    about: tuple[str, ...]  # workload and subject; no two facts are told about the same, on whatever machines
     text: str
     again: bool = True  # whether another run came to the same
 
@@ -127,7 +127,7 @@ def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[Stor
         if one
     )
     on = f", on {escaped(place.name)}{contributed}" + (f"; again on {repeats}." if all(others) else ".")
-    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on, again=all(others))
+    return Fact(weight=weight, about=(topic.name, label), text=text + on, again=all(others))
 
 
 def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
@@ -287,7 +287,7 @@ def _refuted(publication: Publication) -> Iterator[Fact]:
             promised = claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
             yield Fact(
                 weight=abs(math.log(value.value / figure)),
-                about=(place.name, finding.workload, claim.name),
+                about=(finding.workload, claim.name),
                 text=f"Promised ({name}): {escaped(promised)}. Measured on {escaped(finding.workload)}: "
                 f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}"
                 f"{again}.",
@@ -457,13 +457,18 @@ def _held(publication: Publication) -> _Held:
     }
 
 
-def _alone(topic: Topic, best: StoredRow, already: Mapping[str, Option], *, itself: bool = False) -> Iterator[str]:
+def _alone(topic: Topic, best: StoredRow, already: Mapping[str, Option], *, lacking: bool = False) -> Iterator[str]:
     """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it.
 
-    Beside the best, or only the best `itself` where that is a single option.
+    Beside the best; or, of all, what is `lacking` in the real system's settings.
     """
     inside, wanted = set(best.row.comparison.treatment.options), best.row.comparison.treatment
-    gains = ((label, one) for label, one in topic.gains.items() if (one.row.comparison.treatment == wanted) is itself)
+    known = set(map(str, already.values()))
+    gains = (
+        (label, one)
+        for label, one in topic.gains.items()
+        if (label not in known if lacking else one.row.comparison.treatment != wanted)
+    )
     for label, one in islice(gains, _ALONE):
         held = is_single(best) or inside.issuperset(one.row.comparison.treatment.options)
         beside = "" if held else f", not part of {code(best.row.label)}"
@@ -485,7 +490,8 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     if now:
         yield from ("", "## What to switch on", "")
         held = _held(publication)
-        yield from (*_at_a_glance(now, held), *_in_detail(now, held))
+        swept = len(places) < len(publication.places)
+        yield from (*_at_a_glance(now, held, swept=swept), *_in_detail(now, held))
     others = {place.name for place in places} - {place.name for place, _, _ in answers}
     if others:
         links = ", ".join(_machine_link(name) for name in sorted(others))
@@ -498,7 +504,7 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
 _GLANCE_COLUMNS = (
     "workload",
     "machine",
-    "best option alone",
+    "best option alone that the real system's settings lack",
     "fastest stack",
     "over the real system's settings",
     "runs",
@@ -506,26 +512,33 @@ _GLANCE_COLUMNS = (
 _ONE = "one"  # run
 
 
-def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
-    """One row for each workload and machine: the best option by itself, and the fastest stack."""
+def _at_a_glance(answers: Sequence[_Answer], held: _Held, *, swept: bool) -> Iterator[Part]:
+    """One row for each workload and machine: the best option by itself, and the fastest stack.
+
+    `swept` says whether other step times of emulated devices follow below.
+    """
     by_kind = together((setting.environment.emulated, (place, setting, topic)) for place, setting, topic in answers)
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
     yield (
         "How many times as fast a training step is as in the baseline, the same training with every option off: first "
-        "with the one option that surely gains most (the highest lower end of an interval), then with the fastest of "
-        "the stacks measured against the baseline. Last, that stack against what the real system had switched on, with "
-        "the options by which it differed there, and what was faster there. "
+        "with the one option, of those that the real system had not switched on, that surely gains most (the highest "
+        "lower end of an interval), then with the fastest of the stacks measured against the baseline. Last, that "
+        "stack, or an option that no stack surely beats, against what the real system had switched on, with the "
+        "options by which it differed there, and what was faster there. "
         f"{_sizes_in_words(answers)} 'Of 3 runs, 2x to 3x': the lowest and the highest of the runs that were averaged. "
         f"'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
         "steps, that comes first. Every arm computes with one thread, that of the real system's settings too, except "
-        f"with {code('trainer_threads=2')}." + ("" if real else " No real GPU was measured.")
+        f"with {code('trainer_threads=2')}. 'Unsound': what a run recorded contradicts itself or is known to be false; "
+        "the workload's page says how. 'Disturbed': the machine was too restless for a verdict, often since other "
+        "programs took its cores." + ("" if real else " No real GPU was measured.")
     )
     for emulated, several in sorted(by_kind.items()):
         alike = _alike_over(several) if emulated else ""
         if emulated:
             stacks = f"Over the real system's settings, stacks are {alike}. " if alike else ""
-            yield from ("", f"Beside emulated devices. Loaders are real. {stacks}{_error_of_tables(several)}")
+            tables = _error_of_tables(several, swept=swept)
+            yield from ("", f"Beside emulated devices. Loaders are real. {stacks}{tables}")
         rows = (tuple(_glance(*one, held.get(one[2].name, {}), alike)) for one in several)
         yield from ("", *grid(_GLANCE_COLUMNS, rows))
     yield ""
@@ -536,16 +549,19 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     )
 
 
-def _error_of_tables(answers: Sequence[_Answer]) -> str:
+def _error_of_tables(answers: Sequence[_Answer], *, swept: bool) -> str:
     """How far the step times of emulated devices may be off."""
     bands = [band for _, setting, _ in answers if (band := widest_band(setting.environment.device))]
-    off = f" that is right within a factor of {max(bands):g}, of which the intervals know nothing" if bands else ""
-    return f"Step times come from a table{off}:"
+    if not bands:
+        return "Step times come from a table:"
+    full = "; the sweeps below tell the factors for full-size models" if swept else ""
+    off = f"right within a factor of {max(bands):g} at worst, of which the intervals know nothing{full}"
+    return f"Step times come from a table that is {off}:"
 
 
 def _alike_over(answers: Sequence[_Answer]) -> str:
     """In what stacks differ over the real systems' settings, where several differ and all in the same."""
-    shown = (((place, setting, topic), topic.best_stack or topic.best) for place, setting, topic in answers)
+    shown = (((place, setting, topic), topic.best) for place, setting, topic in answers)
     stacks = ((_against_original(*where, one)[1], one) for where, one in shown if one)
     unlike = [stack_unlike(over, one) for over, one in stacks if over and _tells(over)]
     return unlike[0] if len(unlike) > 1 and len(set(unlike)) == 1 else ""
@@ -559,7 +575,7 @@ def _sizes_in_words(answers: Sequence[_Answer]) -> str:
 
 
 def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, Option], said: str) -> Iterator[str]:
-    """The best option alone, the fastest stack, what that gains over the real system, and how many runs say so.
+    """The best option alone, the fastest stack, what the faster gains over the real system, and how many runs say so.
 
     `said` is in what stacks differ over the real systems' settings, where that stands above the table.
     """
@@ -569,29 +585,34 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 3)
         return
-    is_alone, stack = not is_stack(best), topic.best_stack
-    yield next(_alone(topic, best, already, itself=is_alone), _named(best) if is_alone else NOTHING)
-    yield _named(stack) if stack else _no_stack(topic)
-    shown = stack or best
-    there, over = _against_original(place, setting, topic, shown)
-    if shown.row.label == ORIGINAL:
+    has = " (the real system has it)" if best.row.label in set(map(str, already.values())) else ""
+    yield next(_alone(topic, best, already, lacking=True), NOTHING if is_stack(best) else _named(best) + has)
+    yield _fastest_stack(topic, best)
+    there, over = _against_original(place, setting, topic, best)
+    if best.row.label == ORIGINAL:
         yield ITS_OWN
-    elif over is None or not _tells(over):
-        yield NOTHING
+    elif over is None:
+        yield refused(topic, best)
+    elif not _tells(over):
+        yield "no useful bounds"
     else:
         elsewhere = "" if over.run in setting.runs else ", in another environment"
-        yield f"{over_original(over, shown, said)}{elsewhere}{faster_over_original(there, over)}"
-    yield "; ".join((*_again(setting, shown), *_elsewhere(place, setting, shown))) or _ONE
+        yield f"{over_original(over, best, said)}{elsewhere}{faster_over_original(there, over)}"
+    yield "; ".join((*_again(setting, best), *_elsewhere(place, setting, best))) or _ONE
 
 
 def _named(entry: StoredRow) -> str:
     return f"{code(entry.row.label)} {unbroken(_bare(entry))}"
 
 
-def _no_stack(topic: Topic) -> str:
-    """Why no stack stands beside an option that is the fastest of all."""
-    known = topic.main.measured if topic.main else ()
-    return "none is surely faster and learns the same" if any(map(is_stack, known)) else "no stack has a ratio"
+def _fastest_stack(topic: Topic, best: StoredRow) -> str:
+    """The fastest stack, in brackets where an option alone is the best; or why there is none."""
+    known, stack = topic.main.measured if topic.main else (), topic.best_stack
+    if stack is None:
+        return "none is surely faster and learns the same" if any(map(is_stack, known)) else "no stack has a ratio"
+    lone = stack.row.label == ORIGINAL and not any(one.row.label == ALL for one in known)
+    alone = f"none is surely faster than {code(best.row.label)} alone ({_named(stack)})"
+    return (_named(stack) if is_stack(best) else alone) + (f"; {code(ALL)} has no ratio here" if lone else "")
 
 
 def _in_detail(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
@@ -680,7 +701,8 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     accounts = [account for place in publication.places for account in place.accounts]
     if accounts:
         link = " [All of them](claims.md)." if publication.has_claims else ""
-        yield from ("", "## What was promised", "", f"{escaped(claims.summary(accounts))}{link}")
+        told = f"{claims.summary(accounts)} {claims.decided(accounts)}"
+        yield from ("", "## What was promised", "", f"{escaped(told)}{link}")
     for place in publication.places:
         yield from _swept(place)
     yield from _heat_maps(publication)

@@ -35,12 +35,12 @@ from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
 from harness.report import matrix as sentences
-from harness.report import prediction as predicted
 from harness.report import words
 from harness.report.advice import RULE, Chapter
-from harness.report.batches import HOW, batch_table, batch_title
-from harness.report.document import Items, Table, Text
+from harness.report.batches import batch_parts
+from harness.report.document import Part
 from harness.report.matrix import facts
+from harness.report.prediction import prediction_parts
 from harness.report.words import NOTHING, duration, energy, frequency, one_line, rate, share, size
 
 # Lines of the page, each a ratio with the records behind it, and what both arms of it showed.
@@ -288,20 +288,10 @@ def alike(line: Line) -> str:
     return facts({name: value for name, value in line.reference.facts.items() if name not in shown})
 
 
-Batches = tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...], tuple[str, ...]]  # title, head, rows, sentences
-
-
-def batches(shown: Shown) -> Iterator[Batches]:
+def batches(shown: Shown) -> tuple[Part, ...]:
     """The tables of other batches of all runs; of many runs without sizes that prove nothing."""
-    for table in (one for exhibit in shown.exhibits for one in exhibit.kept.matrix.batch_tables):
-        if shown.collected and table.config.size == TOO_SMALL:
-            continue
-        grid, *others = batch_table(table)
-        if isinstance(grid, Table):
-            heads = tuple(one if isinstance(one, str) else one.name for one in grid.columns)
-            said = [str(part.words) for part in others if isinstance(part, Text)]
-            said += [str(one.words) for part in others if isinstance(part, Items) for one in part.items]
-            yield batch_title(table), heads, grid.rows, tuple(said)
+    found = (table for exhibit in shown.exhibits for table in exhibit.kept.matrix.batch_tables)
+    return tuple(batch_parts([one for one in found if not (shown.collected and one.config.size == TOO_SMALL)]))
 
 
 # The summary: what stands at the top of a page, so that its first screen says what was measured, where and how.
@@ -595,7 +585,6 @@ def to_html(shown: Shown) -> str:
             order={one: place for place, one in enumerate(Verdict)},
             agreement={one: place for place, one in enumerate(Agreement)},
             rule_of_advice=RULE,
-            of_batches=HOW,
         )
     )
 
@@ -634,6 +623,7 @@ _FOR_TEMPLATES: tuple[Callable[..., Any], ...] = (
     counts,
     heading,
     machine_of,
+    prediction_parts,
     proofs,
     remarks,
     rules,
@@ -656,9 +646,7 @@ def templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(
-        words=words, matrix=sentences, prediction=predicted, here={one.__name__: one for one in _FOR_TEMPLATES}
-    )
+    found.globals.update(words=words, matrix=sentences, here={one.__name__: one for one in _FOR_TEMPLATES})
     found.filters["breakable"] = breakable
     found.filters["verbatim"] = lambda code: escape("\n".join(words.verbatim(code)))
     return found

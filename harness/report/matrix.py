@@ -400,7 +400,10 @@ def _crowding(found: Bottleneck) -> str:
 def _room(times: float, ideal: str) -> str:
     """What a stage's own rate leaves to gain; probed at a slow moment, it may be less than the training reaches."""
     if times < 1:
-        return f" in a probe at a slow moment, so {ideal} would gain hardly anything"
+        return (
+            " in a probe at a slow moment (a ratio is refused for it only where every replicate, of two or more, shows "
+            f"it), so {ideal} would gain hardly anything"
+        )
     return f", so {ideal} would gain {roughly(times)}"
 
 

@@ -4,7 +4,6 @@ import ast
 import importlib.resources
 import textwrap
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,52 +13,19 @@ from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account, Finding
 from harness.analyze.collection import StoredRow
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Row
-from harness.analyze.soundness import Outcome
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
-from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
-from harness.report.matrix import COMPOSED, TIMED, quality
+from harness.report.gallery import GALLERY
+from harness.report.matrix import COMPOSED, TIMED
 from harness.report.published import Place, Topic, file_name
 from harness.report.published_parts import on_training
-from harness.report.words import NOTHING, ratio
+from harness.report.words import NOTHING
 
-# Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
-
-MOST = 3  # rows for each machine, workload, level and timing: the newest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One row of a run, and where the run is kept."""
-
-    machine: str
-    run: str  # the name of its folder, which begins with the day: 20261120T212407-478beb59
-    link: str  # to that folder, relative to the pages
-    data: str  # what the workload's real data are, in words; empty for the suite's own
-    row: Row
-
-    @property
-    def level(self) -> str | None:
-        """The level that was measured, where there are levels."""
-        level = parse_option(self.row.comparison.label).level
-        return None if level is None else str(level)
-
-    @property
-    def day(self) -> str:
-        """The day of the run in UTC: `2026-11-20`."""
-        return f"{self.run[:4]}-{self.run[4:6]}-{self.run[6:8]}"
-
-    @property
-    def tells(self) -> bool:
-        """Whether there is a ratio, or words for more than that nobody has come to it."""
-        absence = self.row.absence
-        return absence is None or absence.outcome is not Outcome.NOT_MEASURED
-
+# Subjects of pages: an optimization and what is claimed of it.
 
 # What is published of a machine, and a link to its folder, relative to the pages.
 Machine = tuple[Place, str]
@@ -68,29 +34,15 @@ Judged = tuple[Claim, Sequence[tuple[str, Finding]]]  # a claim, and by machine 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """An optimization with all that is known of it; the newest run comes first."""
+    """An optimization with all claims about it."""
 
     optimization: Optimization
     claims: tuple[Judged, ...]
-    measured: tuple[Measured, ...]
 
     @property
     def name(self) -> str:
         """The optimization's name."""
         return self.optimization.name
-
-    @property
-    def newest(self) -> tuple[Measured, ...]:
-        """The first few rows of each machine, workload, level and timing."""
-        seen: Counter[tuple[object, ...]] = Counter()
-        shown = []
-        for one in self.measured:
-            comparison = one.row.comparison
-            question = one.machine, comparison.reference.workload, one.level, comparison.timing
-            seen[question] += 1
-            if seen[question] <= MOST:
-                shown.append(one)
-        return tuple(shown)
 
 
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
@@ -99,16 +51,10 @@ def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged
     return tuple((claim, found.get(claim.name, ())) for claim in claims)
 
 
-def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Label:
-    """What there is about one optimization among all claims and all rows."""
-    name = optimization.name
-    own = [one for one in measured if parse_option(one.row.comparison.label).name == name and one.tells]
-    own = [one for one in own if one.row.estimate] or own  # reasons stand on the workloads' pages, if there are ratios
-    return Label(
-        optimization=optimization,
-        claims=tuple((claim, findings) for claim, findings in claims if name in claim.differing),
-        measured=tuple(sorted(own, key=lambda one: one.run, reverse=True)),
-    )
+def label(optimization: Optimization, claims: Iterable[Judged]) -> Label:
+    """What there is about one optimization among all claims."""
+    found = ((claim, findings) for claim, findings in claims if optimization.name in claim.differing)
+    return Label(optimization=optimization, claims=tuple(found))
 
 
 PAGE_MARK = "<!-- Written by `./speedmatrix document`; changes by hand are lost. -->"
@@ -123,7 +69,7 @@ def page(of: Label, machines: Sequence[Machine] = ()) -> str:
     """The page of one optimization."""
     one = of.optimization
     lines = [PAGE_MARK, "", f"# {one.name}: {one.title}", "", *prose(one.page), *grid(("fact", "value"), facts(one))]
-    return "\n".join([*lines, *_measured(of, machines), *_claimed(of)]) + "\n"
+    return "\n".join([*lines, *_measured(one, machines), *_claimed(of)]) + "\n"
 
 
 def prose(docstring: str) -> Iterator[str]:
@@ -207,18 +153,16 @@ def _ruled(finding: Finding) -> str:
     return f"{finding.claim_verdict}, {measured(finding)}" if finding.measured_value else str(finding.claim_verdict)
 
 
-def _measured(of: Label, machines: Sequence[Machine]) -> Iterator[str]:
+def _measured(one: Optimization, machines: Sequence[Machine]) -> Iterator[str]:
     yield from ("", "## What was measured", "")
-    where = f"{of.optimization.workload} " if of.optimization.workload else ""
-    command = f"`./speedmatrix run {where}--only {of.name}`"
-    if not of.measured:
-        yield f"Not measured yet: {command} does it."
-        return
-    yield from _answers(of.name, machines)
-    older = len(of.measured) - len(of.newest)
-    more = f" and {older} older ones" if older else ""
-    yield from (f"<details><summary>Every row of the newest runs, {len(of.newest)}{more}</summary>", "")
-    yield from (*grid(_COLUMNS, map(_cells, of.newest)), "", "</details>", "", f"To measure it again: {command}.")
+    answers = tuple(_answers(one.name, machines))
+    yield from answers or ("No ratio of training steps in the [tables of options alone](README.md) yet.", "")
+    where = f"{one.workload} " if one.workload else ""
+    yield f"To measure it: `./speedmatrix run {where}--only {one.name}`."
+    if machines:
+        _, link_to = machines[0]
+        told = quote("/".join((*link_to.split("/")[:-1], GALLERY)))
+        yield from ("", f"All ratios, over other references too, with their notes and runs: [the gallery]({told}).")
 
 
 def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
@@ -240,23 +184,6 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
             *grid(("machine", *map(escaped, workloads)), rows),
             "",
         )
-
-
-_COLUMNS = "machine", "workload", "level", "timed on", "against", "speedup, 95 %", "verdict", "quality", "notes", "run"
-
-
-def _cells(one: Measured) -> Iterator[str]:
-    row, config = one.row, one.row.comparison.reference
-    yield escaped(one.machine)
-    yield escaped(f"{config.workload}, {config.size}, batch {config.batch}" + (f"; {one.data}" if one.data else ""))
-    yield escaped(one.level or NOTHING)
-    yield TIMED[row.comparison.timing]
-    yield escaped(row.reference_name)
-    yield escaped(ratio(row.estimate)) if row.estimate else "no ratio"
-    yield row.estimate.verdict.value if row.estimate else NOTHING
-    yield quality(row)
-    yield escaped("; ".join(row.notes) if row.absence is None else row.absence.words) or NOTHING
-    yield f"[{escaped(one.day)}]({quote(one.link)})"
 
 
 # The index of all pages: all there are by stage, and what each option gains on each workload.

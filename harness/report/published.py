@@ -13,7 +13,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
 from harness.analyze.race import Race
 from harness.analyze.sweep import KnownTime, Sweep, sweep_of
-from harness.core.configuration import Comparison, Configuration
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -393,7 +393,8 @@ def file_name(text: str) -> str:
 # Grouping: the runs of a machine's folder into settings, topics and sheets.
 
 _TIMINGS = tuple(Timing)
-_SHORT = 3  # options of a reference that is called by them all
+_SHORT = 3  # options of a reference that is called by them all, or by which it differs from the real system's settings
+LONGEST_NAME = 60  # of a row, in characters
 
 
 def published_place(name: str, runs: Iterable[StoredRun], accounts: Iterable[Account] = ()) -> Place:
@@ -445,21 +446,43 @@ def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
     named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not is_copy(one))
     stacks = {its.treatment: its.label for its in named}
+    originals = {frozenset(one.options) for one, label in stacks.items() if label == ORIGINAL}
+    originals |= {frozenset(one.table.config.options) for one in entries if one.table.name == ORIGINAL}
     compared = ((one.row.comparison, one) for one in entries)
     grouped = together(((its.reference, its.timing, one.data), one) for its, one in compared)
     sheets = [
-        Sheet(name=_name(config, group, stacks), data=data, entries=tuple(group))
+        Sheet(name=_name(config, group, stacks, originals), data=data, entries=tuple(group))
         for (config, _, data), group in grouped.items()
     ]
     return tuple(sorted(sheets, key=_order))
 
 
-def _name(config: Configuration, entries: Iterable[StoredRow], stacks: Mapping[Configuration, str]) -> str:
+_Options = frozenset[Option]
+
+
+def _name(
+    config: Configuration,
+    entries: Iterable[StoredRow],
+    stacks: Mapping[Configuration, str],
+    originals: Iterable[_Options],
+) -> str:
     """What its runs call a reference, unless that is a long row of options."""
     called = next(entry.table.name for entry in entries)
     if len(config.options) <= _SHORT or called in STACKS:
         return called
-    return stacks.get(config, f"a stack of {len(config.options)}")
+    count = f"a stack of {len(config.options)}"
+    return stacks.get(config) or _like_original(frozenset(config.options), originals) or count
+
+
+def _like_original(options: _Options, originals: Iterable[_Options]) -> str | None:
+    """A stack as the real system's settings with few options more or less; None where it is too unlike them."""
+    nearest = min(originals, key=lambda one: (len(one ^ options), sorted(map(str, one))), default=None)
+    if nearest is None or len(nearest ^ options) > _SHORT:
+        return None
+    less, more = (sorted(map(str, some)) for some in (nearest - options, options - nearest))
+    without = f"{ORIGINAL} without {', '.join(less)}" + (f", with {', '.join(more)}" if more else "")
+    name = without if less else "+".join((ORIGINAL, *more))
+    return name if len(name) <= LONGEST_NAME else None
 
 
 def _order(sheet: Sheet) -> tuple[object, ...]:

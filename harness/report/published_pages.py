@@ -2,7 +2,8 @@
 
 import html
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from harness.analyze.attribution import Attribution, Basis, interactions
@@ -19,7 +20,17 @@ from harness.report import matrix as sentences
 from harness.report.batches import batch_parts
 from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import COMPOSED, TIMED, View, quality
-from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_stack
+from harness.report.published import (
+    LONGEST_NAME,
+    ORIGINAL,
+    STACKS,
+    Place,
+    Setting,
+    Sheet,
+    Topic,
+    file_name,
+    is_stack,
+)
 from harness.report.published_parts import (
     Page,
     Part,
@@ -137,8 +148,9 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     if verified:
         files = ", ".join(f"[{escaped(name)}](verified/{quote(name)})" for name in verified)
         yield from ("", "## Verified", "", f"Whether each optimization keeps its promise about losses: {files}.")
-    yield from ("", "## Runs", "")
-    yield from grid(_RUNS, (_run(setting, kept) for setting in place.settings for kept in setting.runs))
+    rows = [_run(setting, kept) for setting in place.settings for kept in setting.runs]
+    yield from ("", "## Runs", "", "<details>", f"<summary>{counted(len(rows), 'run')}</summary>", "")
+    yield from (*grid(_RUNS, rows), "", "</details>")
 
 
 def _sweeps(place: Place) -> Iterator[Part]:
@@ -180,8 +192,8 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if setting.environment.emulated and (most := widest_band(setting.environment.device)):
         table = "[table](../../docs/decisions/emulated-devices.md)"
         yield (
-            f"Its step times come from a {table} that is right within a factor of {most:g}, of which intervals know "
-            "nothing: the longer a step is, the more of the loader hides behind it."
+            f"Its step times come from a {table} that is right within a factor of {most:g} at worst, of which "
+            "intervals know nothing: the longer a step is, the more of the loader hides behind it."
         )
         yield ""
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
@@ -221,7 +233,7 @@ def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
 
 # Tables of published pages: every ratio with its plot, pairs, noise, and what has no ratio.
 
-LONGEST_NAME, FEW_COMBINATIONS = 60, 6  # of a row, in characters; of a table, before they are folded
+FEW_COMBINATIONS = 6  # of a table, before they are folded
 
 
 def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
@@ -466,14 +478,16 @@ def _definitions(name: str, found: Sequence[tuple[Sheet, StoredRow]], best: Stor
     by_options = together((one[1].row.comparison.treatment.options, one) for one in best_first)
     (options, same), *others = by_options.items()
     listed = ", ".join(map(str, options)) or "nothing"
-    yield f"`{name}`" + (f", in {_compared(same)}, is " if others else " is ") + f"{escaped(listed)}."
+    told = Counter(timed(sheet) for sheet, _ in found)
+    yield f"`{name}`" + (f", in {_compared(same, told)}, is " if others else " is ") + f"{escaped(listed)}."
     for former, several in others:
-        yield f"In {_compared(several)}: {changed(former, options)}."
+        yield f"In {_compared(several, told)}: {changed(former, options)}."
 
 
-def _compared(found: Iterable[tuple[Sheet, StoredRow]]) -> str:
-    """What was timed against what, each with all of its runs."""
-    return ", ".join(f"{timed(sheet)} ({run_links(entry)})" for sheet, entry in found)
+def _compared(found: Iterable[tuple[Sheet, StoredRow]], told: Mapping[str, int]) -> str:
+    """What was timed against what; with all of its runs where the table above has several rows of it."""
+    words = ((timed(sheet), entry) for sheet, entry in found)
+    return ", ".join(one + (f" ({run_links(entry)})" if told[one] > 1 else "") for one, entry in words)
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:

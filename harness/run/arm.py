@@ -201,23 +201,28 @@ LIBRARIES_LIMIT_S = 60.0  # in which two gigabytes are read from a slow disk
 
 
 @cache
-def read_libraries(device: str) -> None:
+def read_libraries(device: str) -> str:
     """Has a process use a GPU once: else the first arm waits for CUDA's libraries from the disk, as no other does.
 
-    Whether it could is of no account: an arm that cannot use the GPU says why.
+    Gives what it said where it failed, else nothing. That decides nothing: arms try for themselves.
     """
     if device != "cuda":
-        return
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
+        return ""
+    try:
+        done = subprocess.run(
             command_of("harness.measure.cuda"),
             env=finding_modules(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
             timeout=LIBRARIES_LIMIT_S,
             check=False,
         )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return (done.stderr.strip() or f"status {done.returncode}")[-LONGEST_TRACE:] if done.returncode else ""
 
 
 class Bereft(Exception):

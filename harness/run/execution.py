@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
@@ -22,11 +23,12 @@ from harness.plan.schedule import (
     settled,
 )
 from harness.run.arm import BudgetSpent, LiveArm
-from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
+from harness.run.replicate import Attempt, Bytes, NoRoom, Room
+from harness.run.watching import Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
-SEVERAL = 4  # parts of a step beside one reference, if half of the time that is left is enough for them
+SEVERAL = 4  # parts of a step beside one reference, or as many as half of the time that is left is enough for
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
@@ -44,6 +46,7 @@ class Campaign:
     append: Callable[[Record], None]  # to the disk
     watcher: Watcher
     clock: Callable[[], float]
+    run_name: str = ""  # whose windows have an order and samples that are not those of another run of the same plan
     deadline_s: float | None = None  # on that clock
     plan_ends_s: float | None = None  # where a later run goes on with the plan: when its time is up for good
     paces: Mapping[str, Pace] = field(default_factory=dict)  # by workload, where they are known
@@ -72,8 +75,11 @@ class Campaign:
     def run(self) -> bool:
         """Measures until nothing is left or the time is up; tells whether nothing is left."""
         try:
-            while self._run_turn():
-                pass
+            for blocks in (self._first_blocks(), self.plan.blocks):
+                while self._run_turn(blocks):
+                    pass
+                while self._run_due(blocks):
+                    pass
             while self._run_further():
                 pass
         except BudgetSpent:
@@ -103,25 +109,37 @@ class Campaign:
         begun = [one for one in positions if self._forecast.timed(block, one) == replicate]
         return self._fitting(replace(block, rounds=1), begun, self._left_s(), replicate)
 
-    def _run_turn(self) -> bool:
+    def _first_blocks(self) -> list[Block]:
+        """Those to begin with: of each workload's blocks with more replicates than others have, the first alone."""
+        firsts = {block.reference.workload: block for block in reversed(self.plan.blocks) if block.replicates}
+        return [one for one in self.plan.blocks if not one.replicates or one is firsts[one.reference.workload]]
+
+    def _run_turn(self, blocks: Sequence[Block]) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
 
         The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
-        Blocks with more replicates than others get one of those whenever every workload has had its turn.
+        Blocks with more replicates than others get the first of those whenever every workload has had its turn.
         """
         before = self.attempts
-        for block in (one for one in self.plan.blocks if one.replicates):
-            for replicate in self._due(block)[:1]:
-                self._measure(block, replicate, *self._worth_beginning(block, replicate))
-        waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
+        self._run_due(blocks, FEWEST_REPLICATES + 1)
+        waiting = {block.reference.workload: block for block in reversed(blocks) if self._left(block, 0)}
         costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
             timed, after = self.windows, [costs_s[one] for one in names[number + 1 :] if one in costs_s]
-            for block in self.plan.blocks:
+            for block in blocks:
                 if block.reference.workload == name and self.windows == timed:
                     for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
                         self._measure(block, replicate, *self._worth_beginning(block, replicate, after))
+        return self.attempts > before
+
+    def _run_due(self, blocks: Iterable[Block], end: int | None = None) -> bool:
+        """Measures one more replicate of blocks with more than others have; tells whether any of it could begin."""
+        before = self.attempts
+        for block in (one for one in blocks if one.replicates):
+            for replicate in self._due(block)[:1]:
+                if end is None or replicate < end:
+                    self._measure(block, replicate, *self._worth_beginning(block, replicate))
         return self.attempts > before
 
     def _due(self, block: Block) -> list[int]:
@@ -221,7 +239,8 @@ class Campaign:
             number=next_attempt(block, replicate, self._kept.get((block.identity, replicate), [])),
             turn=turn,
             timetable=self.plan.protocol.of(block.timing),
-            seed=self.plan.seed,
+            seed=f"{self.plan.seed} {self.run_name}".strip(),
+            first=Random(f"{self.run_name} {block.identity}").random() if self.run_name else 0.0,
             start=lambda position: self.start(block, replicate, position),
             record=self._keep,
             watcher=self.watcher,
@@ -262,7 +281,7 @@ class Campaign:
         Workloads that come after it keep a share of the time that buys them as many arms: `after` is what one
         comparison of each of them takes. Parts of a step are so cheap beside the steps of others that this would time
         them one by one, each beside a reference of its own: they have as much time as everybody else, or what several
-        of them take where half of the time is enough for that.
+        of them take, but no more than half of the time for that.
         """
         wanted = sorted(self._left(block, 0))
         name, is_part = block.reference.workload, block.timing in {Timing.LOADER, Timing.COMPUTE}
@@ -272,7 +291,7 @@ class Campaign:
         fair_s = left_s * own_s / (own_s + sum(after))
         if is_part:
             several_s = replicates * self._forecast.replicate_s(block, wanted[:SEVERAL])
-            fair_s = max(fair_s, left_s / (1 + len(after)), several_s if several_s <= left_s / 2 else 0.0)
+            fair_s = max(fair_s, left_s / (1 + len(after)), min(several_s, left_s / 2))
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )

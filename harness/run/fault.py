@@ -131,7 +131,7 @@ SAID: tuple[tuple[Fault, str], ...] = (
 KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DEVICE_MEMORY, r"torch(?:\.\w+)*\.OutOfMemoryError"),
     (Fault.HOST_MEMORY, r"builtins\.MemoryError"),
-    (Fault.DIVERGED, r"harness\.measure\.(loop|habits)\.Diverged"),
+    (Fault.DIVERGED, r"harness\.measure\.loop\.Diverged"),
     (Fault.COMPILER, r"torch\._(?:dynamo|inductor|functorch)\..*|triton\..*"),
 )
 # Files of torch that are on the stack while something is compiled; what runs compiled code is in others. A slow import

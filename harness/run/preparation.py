@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -192,21 +192,22 @@ def prepared(request: Request, command: str = "") -> Prepared:
     """The plan of a request on this machine; raises Mistake for whatever cannot be."""
     catalogue = read_catalogue(request.own)
     environment = environment_of(request)
-    catalogue = with_readers(catalogue, environment)
+    chosen = chosen_workloads(request, catalogue)
+    catalogue = with_readers(catalogue, environment, chosen)
     size = request.size or USUAL_SIZE
-    real_data = roots(request.data_roots, catalogue, chosen_workloads(request, catalogue))
+    real_data = roots(request.data_roots, catalogue, chosen)
     catalogue = adopted(catalogue, real_data, size)
     plan = planned(request, catalogue, environment)
     data = {name: described(catalogue.workload(name).sizes[size], folder) for name, folder in real_data.items()}
-    named = (catalogue.workload(name) for name in chosen_workloads(request, catalogue))
+    named = (catalogue.workload(name) for name in chosen)
     data |= {one.name: one.source for one in named if one.source}
     plan = replace(plan, data=data, blocks=tuple(first_what_is_claimed(plan.blocks, catalogue, environment)))
     return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data, command=command)
 
 
-def with_readers(catalogue: Catalogue, environment: Environment) -> Catalogue:
-    """The catalogue, whose workloads say so where their files can be neither written nor read."""
-    ours = (one for one in catalogue.workloads.values() if one.path is None)
+def with_readers(catalogue: Catalogue, environment: Environment, chosen: Collection[str]) -> Catalogue:
+    """The catalogue, whose chosen workloads say so where their files can be neither written nor read."""
+    ours = (one for one in catalogue.workloads.values() if one.path is None and one.name in chosen)
     told = {one.name: replace(one, unread=reason) for one in ours if (reason := unread(one, environment.packages))}
     return replace(catalogue, workloads={**catalogue.workloads, **told})
 

@@ -7,7 +7,6 @@ the samples that it takes in its lead-in.
 
 import itertools
 import math
-import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record,
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
+from harness.run.watching import Watcher
 
 # Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike windows.
 
@@ -104,19 +104,7 @@ class Room:
         return all(times * taken <= left for taken, left, times in kinds if taken > 0)
 
 
-class Watcher(typing.Protocol):
-    """Is told what happens, to show it."""
-
-    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
-        """A block's processes start."""
-
-    def arm_begins(self, block: Block, position: int) -> None:
-        """An arm is built and warmed up."""
-
-    def recorded(self, block: Block, record: Record) -> None:
-        """A record is safe on the disk."""
-
-
+SPREAD = 0.618  # of an epoch between where one replicate begins and the next: however many there are, they lie apart
 Kept = TypeVar("Kept", bound=Record)
 SPENT = ("imports_s", "build_s", "evidence_s", "warm_up_s", "lead_s", "windows_s")
 
@@ -149,7 +137,7 @@ class Attempt:
     replicate: int
     number: int
     timetable: Protocol
-    seed: int
+    seed: str  # of the run: order of windows, steps between them
     start: Callable[[int], LiveArm]  # position -> a process that is starting
     record: Callable[[Record], None]
     watcher: Watcher
@@ -158,6 +146,7 @@ class Attempt:
     room: Room | None = None  # where memory may not hold all arms
     turn: int | None = None  # of arms that are alive one after the other: the first of their attempts
     cores: int = 1  # on which arms may begin side by side
+    first: float = 0.0  # share of an epoch behind which the first window of the first replicate begins
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
@@ -317,7 +306,10 @@ class Attempt:
         cycle = self._cycle
         most = max(rounds.values(), default=1)
         steps = self._window_steps(sum(rounds.values()) + most + 1)
-        offset = (self.replicate * most * steps + self._keeps_items * cycle // 2) % cycle  # beyond what warmed arms up
+        if self._keeps_items:
+            offset = (self.replicate * most * steps + cycle // 2) % cycle  # beyond what warmed arms up
+        else:
+            offset = int((self.first + SPREAD * self.replicate) * cycle) % cycle
         windows_steps = min(cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):

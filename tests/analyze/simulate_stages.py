@@ -12,7 +12,7 @@ from harness.analyze.search.shares import shapley
 from harness.analyze.search.stage_model import Fitted, Signal, Stack, Study, fit
 from harness.core.configuration import Comparison
 from harness.plan.designs import Space, space_of, varied
-from harness.plan.search import LogTimes, SearchLimits, every_stack, is_over, propose
+from harness.plan.search import ROUNDS, LogTimes, every_stack, propose
 from tests.analyze.worlds import CPU, GPU, NOTHING, PROFILED, World, study, world
 from tests.pipelines import Array, Pipeline, drawn, on_cpu, with_large_effects, with_thieves
 
@@ -77,7 +77,7 @@ def some(space: Space, generator: np.random.Generator) -> list[Stack]:
 
 def fastest(space: Space, forecast: LogTimes) -> Stack:
     """The stack that a forecast takes for the fastest."""
-    proposal = propose(space, {(): np.inf}, [forecast], np.random.default_rng(0), SearchLimits())
+    proposal = propose(space, {(): np.inf}, [forecast], np.random.default_rng(0))
     return min(((), proposal.stacks[0]), key=lambda stack: forecast([stack])[0])
 
 
@@ -87,13 +87,13 @@ def searched(
     """True log time of the fastest stack that was measured when the search ended, and the runs that it took."""
     generator = np.random.default_rng(1)
     like, further = comparisons[0], 0
-    for rounds in range(SearchLimits().rounds + 1):
+    for rounds in range(ROUNDS + 1):
         models = [fit(known)]
         models.append(models[0].drawn(generator))
         forecasts = [_forecast(there, model) for model in models]
         times = measured_times(known)
-        proposal = propose(space, times, forecasts, generator, SearchLimits())
-        if is_over(rounds, proposal, SearchLimits()):
+        proposal = propose(space, times, forecasts, generator)
+        if proposal.finished is not None or rounds >= ROUNDS:
             break
         configs = [replace(like.treatment, options=stack) for stack in proposal.stacks]
         more = study(there, [replace(like, treatment=config) for config in configs], seen, generator)

@@ -60,3 +60,13 @@ def test_one_run_is_its_own_average() -> None:
 def test_more_runs_are_never_believed_to_be_narrower_than_all_their_replicates_may_be() -> None:
     (tight,) = estimates([pairs_of(*((0.3,) for _ in range(4)))])
     assert tight.half_width / 2 <= average([tight] * 4).half_width < tight.half_width
+
+
+def test_no_run_decides_alone_whose_replicates_agreed_best() -> None:
+    """Hours differ by more than its error: it is one of four hours, and not three quarters of them."""
+    (narrow,) = estimates([pairs_of((0.5,), (0.5,), (0.5,), (0.5,))])
+    wide = moved(ONE, 0.75 - math.log(ONE.ratio))
+    found = average([narrow, *[moved(wide, away) for away in (-0.02, 0.0, 0.02)]])
+    assert found.apart
+    assert 0.6 < math.log(found.ratio) < 0.75
+    assert found.high > wide.ratio

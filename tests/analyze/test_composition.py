@@ -73,7 +73,8 @@ def test_intervals_hold_as_often_as_they_say(share: float, ratio: float, replica
         loads, computes = (np.exp(random.normal(0, 0.04, replicates)) for _ in range(2))
         seen = share * loads / (share * loads + (1 - share) * computes)
         arrives = random.normal(1, USUAL.deviation)
-        truth = (1 - share + share / ratio) ** -arrives * math.exp(random.normal(0, MISFIT))
+        gain = min((1 - share + share / ratio) ** -arrives, 1 / (1 - share))  # the rest of a step remains
+        truth = gain * math.exp(random.normal(0, MISFIT))
         found = composed(chosen, [float(one) for one in seen])
         held += found.low <= truth <= found.high
     assert held / trials >= 0.92, held
@@ -140,6 +141,43 @@ def test_intervals_hold_for_options_whose_arrival_differs_from_the_one_that_was_
     assert held / trials >= 0.93, held
 
 
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_no_part_gains_more_than_one_that_costs_nothing(share: float) -> None:
+    """Whatever steps kept of others' gains, what is no part of it remains; without a loader that may be cheaper."""
+    swift, arrives = part(math.log(50.0), math.log(50.0)), Arrival(share=1.3)
+    found = composed(swift, [share, share], arrives)
+    assert found.low < found.ratio <= 1 / (1 - share) < found.high < 1.03 / (1 - share)
+    spared = composed(swift, [share, share], arrives, rest=0.9 * (1 - share))
+    assert found.high < spared.high < 1.03 / (0.9 * (1 - share))
+
+
+def test_an_interval_reaches_to_what_a_part_comes_to_that_took_another_time_alone() -> None:
+    swift, sure = part(math.log(3.0), math.log(3.0)), Arrival(in_common=0.01, each=0.01)
+    plain, alike, shorter, longer = (composed(swift, [0.5, 0.5], sure, alone=one) for one in (None, 0.49, 0.4, 0.7))
+    assert alike == plain
+    assert {one.ratio for one in (shorter, longer)} == {plain.ratio}
+    assert shorter.low == pytest.approx(0.9 / (0.5 + 0.4 / 3), rel=0.02)
+    assert longer.high == pytest.approx(1.2 / (0.5 + 0.7 / 3), rel=0.02)
+    assert (shorter.high, longer.low) == (plain.high, plain.low)
+
+
+def test_a_part_that_was_another_one_alone_gives_no_verdict() -> None:
+    """Files came from storage among steps and from memory alone: what is thrice as fast there may save little here."""
+    made, found = of_stages()
+    twentieth = [
+        replace(one, wall_s=0.05 * one.wall_s, wait_s=0.05 * one.wait_s)
+        if isinstance(one, Window) and one.timing is Timing.LOADER
+        else one
+        for one in found
+    ]
+    (usual,), (warm,) = ([one for one in matrix(made, its).rows if one.on_steps] for its in (found, twentieth))
+    assert usual.on_steps
+    assert warm.on_steps
+    assert warm.on_steps.ratio == usual.on_steps.ratio
+    assert (usual.on_steps.verdict, warm.on_steps.verdict) == (Verdict.FASTER, Verdict.DISTURBED)
+    assert any("0.063 times as long" in one for one in warm.notes)
+
+
 def test_an_effect_too_small_to_tell_teaches_nothing() -> None:
     assert arrival([(part(0.3, 0.3), part(0.001, 0.001))], [0.5, 0.5]) == Arrival()
 
@@ -189,7 +227,7 @@ def test_a_run_of_stages_says_what_a_part_comes_to_on_steps() -> None:
 def test_steps_that_are_no_longer_trusted_tell_no_share() -> None:
     made, found = of_stages()
     before = [
-        replace(one, effective={**one.effective, "emulated_step_ms": 1.0})
+        replace(one, effective={**one.effective, "page_cache": "cold"})
         if isinstance(one, Ready) and one.arm.position == 0
         else one
         for one in found

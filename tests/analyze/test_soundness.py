@@ -142,31 +142,6 @@ def test_a_cache_that_was_not_filled_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effective", "is_sound"),
-    [
-        ({"emulated_step_ms": 1.0}, False),
-        ({"emulated_step_ms": 1.0, "emulated_queue": 1024}, True),
-        ({"emulated_step_ms": 1.0321, "emulated_host_ms": 0.3, "emulated_queue": 1024}, True),
-        ({"emulated_step_ms": 1.0321, "emulated_host_ms": 0.9, "emulated_queue": 1024}, False),
-        ({"emulated_step_ms": 1.0321, "emulated_host_ms": 0.9, "emulated_queue": 1024, "emulated_parameters": 9}, True),
-        ({"emulated_step_ms": 18.0, "emulated_host_ms": 9.0, "emulated_queue": 1024}, True),
-        (
-            {"emulated_step_ms": 1.07, "emulated_host_ms": 34.7, "emulated_queue": 1024},
-            False,
-        ),  # of three digits by itself
-        ({}, True),
-    ],
-)
-def test_steps_of_an_emulated_device_whose_host_was_told_wrongly_have_no_ratio(
-    effective: dict[str, object], is_sound: bool
-) -> None:
-    found = row(lambda one: one, effective={"layout": "contiguous"} | effective)
-    assert (found.estimate is not None) is is_sound
-    if not is_sound:
-        assert "the emulated device's" in words(found)
-
-
-@pytest.mark.parametrize(
     ("timing", "effective", "is_sound"),
     [
         (Timing.LOADER, {"s3_state": "warm"}, False),
@@ -443,20 +418,31 @@ def test_a_replicate_whose_caches_differed_from_those_of_others_is_left_out(
     assert found.estimate.processes == 3
 
 
-def test_a_reference_whose_cache_holds_a_part_has_no_ratio() -> None:
-    """It comes back to what it has just read before each of several treatments, and these do not."""
+@pytest.mark.parametrize("told", [("in part", ""), ("filled before", "in part")])
+def test_an_arm_whose_cache_holds_a_part_has_a_ratio_of_whole_epochs_alone(told: tuple[str, str]) -> None:
+    """Shorter windows find more of it than epochs do, or less."""
+    reference, treatment = told
 
-    def result(reference: str, treatment: str = "", cycle: int = 80) -> Absence | Estimate:
+    def result(cycle: int) -> Absence | Estimate:
         found = [
             replace(one, cycle_steps=cycle) if isinstance(one, Ready) else one for one in caches(treatment, reference)
         ]
         return build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].result
 
-    refused = result("in part")
+    refused = result(80)
     assert isinstance(refused, Absence)
-    assert "keeps a part of what it has read" in refused.words
-    assert isinstance(result("filled before", "in part"), Estimate)
-    assert isinstance(result("in part", cycle=1), Estimate), "of whole epochs"
+    assert "keeps a part of what it reads" in refused.words
+    assert isinstance(result(1), Estimate)
+
+
+def test_what_an_arm_shows_of_its_cache_tells_a_part_too() -> None:
+    found = [
+        replace(one, cycle_steps=80, effective={**one.effective, "cache_hits_percent": 54}) if isinstance(one, Ready)
+        else one for one in caches("filled before", "filled before")
+    ]  # fmt: skip
+    refused = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].result
+    assert isinstance(refused, Absence)
+    assert "keeps a part of what it reads" in refused.words
 
 
 @pytest.mark.parametrize(("reference", "refused"), [("still filling", True), ("filled before", False), ("", False)])
@@ -466,14 +452,3 @@ def test_a_reference_whose_cache_still_fills_has_no_ratio(reference: str, *, ref
     assert (found.estimate is None) is refused
     if refused:
         assert "had no time to read all of it before" in words(found)
-
-
-@pytest.mark.parametrize(("cycle", "told"), [(80, True), (10, False)])
-def test_windows_of_parts_of_an_epoch_may_not_hold_what_a_cache_of_limited_size_leaves_out(
-    cycle: int, *, told: bool
-) -> None:
-    found = [
-        replace(one, cycle_steps=cycle) if isinstance(one, Ready) else one for one in caches("in part", "filled before")
-    ]
-    notes = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].notes
-    assert any("keeps a part of what it reads" in one for one in notes) is told

@@ -149,6 +149,27 @@ def test_nothing_measured_is_no_model() -> None:
         fit(replace(measured(*ALONE), ratios=()))
 
 
+def test_errors_of_one_block_go_together() -> None:
+    ratios = [replace(one, deviation=0.03) for one in measured(*ALONE).ratios]
+    blocks = ["b0", "b0", None, None, "b1"]
+    placed = [replace(one, block=block) for one, block in zip(ratios, blocks, strict=True)]
+    weights = stages.whitening(placed)
+    errors = np.full((5, 5), 0.0)
+    np.fill_diagonal(errors, 0.03**2 + stages.MISFIT**2)
+    errors[0, 1] = errors[1, 0] = stages.SHARED * 0.03**2
+    assert weights @ errors @ weights.T == pytest.approx(np.eye(5))
+
+
+def test_a_block_tells_more_of_two_treatments_than_as_many_blocks() -> None:
+    """The luck of their reference is in both, and in no contrast of the two."""
+    apart = measured(*ALONE, WHOLE, signals=())
+    apart = replace(apart, ratios=tuple(replace(one, deviation=0.03) for one in apart.ratios))
+    beside = replace(apart, ratios=tuple(replace(one, block="b0") for one in apart.ratios))
+    whole, half = arrangement(WHOLE), arrangement(stack("half"))
+    alone, together = (fit(study).log_ratios([whole], half)[1][0] for study in (apart, beside))
+    assert together < 0.9 * alone
+
+
 @pytest.mark.parametrize("asynchronous", [True, False])
 def test_slopes_of_all_residuals_are_those_of_the_values(asynchronous: bool) -> None:
     generator = np.random.default_rng(5)

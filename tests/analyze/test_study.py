@@ -39,6 +39,9 @@ def test_what_no_ratio_leads_to_has_no_time() -> None:
 def test_only_studies_with_one_reference_are_joined() -> None:
     one, other = study(compared((A,), (), 2.0)), study(compared((B,), (), 3.0))
     assert len(joined([one, other]).ratios) == 2
+    placed = [replace(made, ratios=tuple(replace(its, block="b0") for its in made.ratios)) for made in (one, other)]
+    numbered = joined(placed)
+    assert len({its.block for its in numbered.ratios}) == 2, "each run counts its own blocks"
     strange = replace(other, ratios=(compared((B,), (A,), 3.0),))
     with pytest.raises(ValueError, match="different references"):
         joined([one, strange])

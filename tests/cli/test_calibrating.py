@@ -13,13 +13,13 @@ from harness.catalogue import APART
 from harness.cli import commands
 from harness.cli import measuring as calibrating
 from harness.cli.measuring import show
-from harness.cli.reading import rendered
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.report.document import Heading
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.store import IN_PROGRESS, ORIGIN, RUN, files_of, read_records, read_run, run_text
+from tests.report.whole import reported
 
 
 def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
@@ -112,7 +112,7 @@ def test_the_other_runs_of_the_machine_rest_on_it(results: Path) -> None:
     matrix = matrix_of(other)
     assert matrix.noise == found.sentence == matrix_of(run).noise
     assert {row.estimate.thresholds for row in matrix.rows if row.estimate} == {found.thresholds}
-    assert "A/A: 20 configurations" in rendered(other, "markdown")
+    assert "A/A: 20 configurations" in reported(other, "markdown")
 
 
 def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path) -> None:

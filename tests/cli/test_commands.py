@@ -227,6 +227,18 @@ def test_a_report_in_every_form_and_into_a_file(
     assert "choose another path for --output" in unwritable.err
 
 
+def test_a_report_in_a_file_has_no_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create(Path("results"), RUN_FACTS)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" in call("report --verbose", monkeypatch, capsys).out
+    call("report --output report.txt", monkeypatch, capsys)
+    assert "\x1b" not in (tmp_path / "report.txt").read_text()
+
+
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [

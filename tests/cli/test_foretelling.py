@@ -12,7 +12,6 @@ from harness.analyze.search.prediction import Prediction, trusted
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.analyze.search.stage_model import fit
 from harness.catalogue import read_catalogue
-from harness.cli.reading import rendered
 from harness.core.configuration import Configuration
 from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
@@ -22,6 +21,7 @@ from harness.search import predictions, searched
 from tests.analyze.worlds import GPU, study, world
 from tests.cli.simulated import Laboratory, Truth, on_in, truth
 from tests.pipelines import drawn
+from tests.report.whole import reported
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +81,13 @@ def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatc
     name, ratio = next(predicted.rows(found))
     assert ratio.startswith("≈ ")
     for form in ("terminal", "markdown", "html"):
-        text = rendered(folder, form)
+        text = reported(folder, form)
         assert predicted.TITLE in text
         assert "decides no verdict" in text
         assert ratio in text.replace("\\", "")
         assert text.count("≈") <= 10
-    document = json.loads(rendered(folder, "json"))
+        assert form != "html" or f'<td role="cell" class="italic">{ratio}</td>' in text
+    document = json.loads(reported(folder, "json"))
     (told,) = document["predicted"]
     assert told["refused"] is None
     assert len(told["stacks"]) == 10
@@ -97,10 +98,10 @@ def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatc
 def test_a_model_that_is_not_trusted_gives_words_in_every_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "MOST_ERROR", -1.0)
     for form in ("terminal", "markdown", "html"):
-        text = rendered(folder, form)
+        text = reported(folder, form)
         assert "Nothing is predicted: the stage model missed" in " ".join(text.split())
         assert "≈" not in text
-    (told,) = json.loads(rendered(folder, "json"))["predicted"]
+    (told,) = json.loads(reported(folder, "json"))["predicted"]
     assert told["refused"].startswith("the stage model missed")
     assert told["stacks"] == []
 
@@ -123,7 +124,7 @@ def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
 def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
     winner = next(path.parent for path in folder.parent.glob("*/run.json") if '"design": "winner"' in path.read_text())
     assert predictions(matrix_of(winner), read_catalogue()) == ()
-    assert predicted.TITLE not in rendered(winner, "markdown")
+    assert predicted.TITLE not in reported(winner, "markdown")
 
 
 @pytest.mark.thorough

@@ -77,7 +77,7 @@ def test_the_leaner_stack_wins_where_fresh_replicates_find_it_as_fast(
     """A search that stops at its first runs picks what is on by luck; what gains nothing then goes."""
     idle = "conv1d_rewrite"
     effect = replace(known, step_s={one: known.step_s[one - {idle}] for one in known.step_s})
-    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, rounds=0))
+    monkeypatch.setattr(search, "ROUNDS", 0)
     found = won(Laboratory(results=tmp_path, truth=effect).search())
     assert idle not in names(found)
     assert idle in map(str, found.idle)

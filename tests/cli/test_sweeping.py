@@ -33,7 +33,7 @@ def test_step_times_are_spaced_or_named() -> None:
     assert step_times("5ms, 1.5s") == ("emulated:5ms", "emulated:1.5s")
 
 
-@pytest.mark.parametrize("text", ["2ms..2s", "2ms..2s/1", "2ms..2s/x", "2..3/4", "x..2s/3"])
+@pytest.mark.parametrize("text", ["2ms..2s", "2ms..2s/1", "2ms..2s/x", "2..3/4", "x..2s/3", "2ms..0s/3"])
 def test_what_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(Mistake, match="write"):
         step_times(text)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.claims import ANY, Bound, Claim, Metric, Tried, checked, names_of, options, parsed
+from harness.core.claims import ANY, Bound, Claim, Metric, Tried, names_of, options, parsed
 from harness.core.configuration import parse_option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.plan.designs import ClaimContext, resolve
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU, KNOWN, workload
+from tests.core.ledger import checked
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = read_catalogue()
@@ -160,6 +161,10 @@ patches3d-worker-rule patches3d-worker-memory patches3d-prefetching patches3d-ac
 patches3d-option-a-epoch patches3d-option-b patches3d-option-b-overall patches3d-option-c patches3d-option-c-overall
 patches3d-total patches3d-device-share-before patches3d-rate-before
 """
+
+
+def test_every_claim_can_be_tested_as_it_says() -> None:
+    assert checked(CATALOGUE.claims, CATALOGUE.workloads, CATALOGUE.optimizations) == CATALOGUE.claims
 
 
 def test_every_promise_of_the_five_reports_is_in_the_ledger() -> None:

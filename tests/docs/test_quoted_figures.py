@@ -63,12 +63,36 @@ def test_what_the_oracles_found_is_quoted_as_it_was_found() -> None:
     assert f"Of {bare} bare 95 % intervals {missed} missed at first; their median half-width is {width}" in methods
 
 
+def compatible(text: str) -> tuple[int, int]:
+    """How many pairs a page or a part of it counts as compatible, and how many in all."""
+    found = REPEATS.findall(text)
+    return sum(int(one) for one, _ in found), sum(int(other) for _, other in found)
+
+
 def test_repeats_are_counted_as_the_pages_of_all_machines_count_them() -> None:
     pages = [read(page) for page in sorted((ROOT / "results").glob("*/README.md"))]
-    found = [(int(one), int(other)) for page in pages for one, other in REPEATS.findall(page)]
-    alike, of = map(sum, zip(*found, strict=True))
+    alike, of = compatible("\n".join(pages))
     imprecise = sum(int(one) for page in pages for one in IMPRECISE.findall(page))
     front, methods = (" ".join(read(ROOT / name).split()) for name in ("README.md", "docs/methods.md"))
     assert f"compatible in {alike} of {of}, " in front
     assert f"another {imprecise} pairs are too imprecise" in front
     assert f"compatible in {alike} of {of} pairs" in methods
+    parts = [part.partition("`") for page in pages for part in page.split("\n## Environment `")[1:]]
+    environments = {digest: compatible(text) for digest, _, text in parts}
+    known = [one for one in environments.values() if one[1]]
+    low, count = min(known, key=lambda one: (one[0] / one[1], -one[1]))
+    assert f"in the worst environment in {low} of {count}; " in methods
+    pictured = re.findall(r"/heat-map-(\w+)\.svg\)", front)[0]
+    ours, total = environments[pictured]
+    assert f"and in {ours} of {total} in the environment pictured above" in front
+
+
+def test_what_became_of_promises_is_quoted_as_their_page_sums_it_up() -> None:
+    page, front = (" ".join(read(ROOT / name).split()) for name in ("results/claims.md", "README.md"))
+    told = re.findall(r"Of (\d+) promises about the reference workloads: (.*?\.) ", page)
+    ((promises, words),) = told
+    held = re.findall(r"(\d+) held[,;]", words)[0]
+    otherwise = re.findall(r"(\d+) tested under other conditions than promised", words)[0]
+    assert not re.search(r"\d+ (?:overstated|without effect|harmful|failed)", words)
+    quoted = f"of {promises} promises {held} held, none was refuted, and {otherwise} could only be tested under other"
+    assert quoted in front

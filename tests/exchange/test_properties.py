@@ -278,7 +278,7 @@ def test_a_bundle_with_changed_bytes_is_refused_or_the_same(tmp_path_factory: An
 
 
 def origin() -> Origin:
-    return Origin(imported="2026-11-21T00:00:00+00:00", contributed=True, bundled=True, sha256="0" * 64, run_schema=2)
+    return Origin(imported="2026-11-21T00:00:00+00:00", bundled=True, sha256="0" * 64, run_schema=2)
 
 
 def test_what_is_kept_reads_back_as_what_was_checked(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
             fields["wall_s"] *= 9
         stalled.append(json.dumps(fields))
     path.write_text("\n".join([*stalled, ""]))
-    found = dict(configurations.samples(folder))["all"]
+    found = {one.row.label: one for one in configurations.samples(folder)}["all"]
     assert found.row.estimate
     assert median(found.relative) == pytest.approx(1 / found.row.estimate.ratio)
     assert median(found.relative) == pytest.approx(1.5, rel=0.01)  # (3 + 9) / 4 of a half
@@ -213,5 +213,5 @@ def test_one_treatment_against_two_references_has_both_ratios(tmp_path: Path) ->
     for record in (*records(0, 2.0), *records(1, 1.25)):
         journal.append(record)
     journal.close()
-    found = [one.row.estimate for _, one in configurations.samples(folder)]
+    found = [one.row.estimate for one in configurations.samples(folder)]
     assert [one.ratio for one in found if one] == pytest.approx([2.0, 1.25])

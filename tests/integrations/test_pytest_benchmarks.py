@@ -58,7 +58,7 @@ def test_every_sample_is_shown_as_it_was_measured(
     assert seconds.returncode == 0, seconds.stdout
     shown = benchmarks_of(folder / "seconds.json")
     count = 0
-    for _, one in samples(run):
+    for one in samples(run):
         if one.row.estimate:
             config = one.row.comparison.reference
             name = f"test_cell[cpu-{config.workload}@{config.size}#{config.batch}:{one.row.comparison.label}"
@@ -77,7 +77,7 @@ def test_both_arms_stand_in_a_group_named_by_the_cell(folder: Path, seconds: sub
 
 
 def test_ratios_are_printed_below_the_tables(run: Path, seconds: subprocess.CompletedProcess[str]) -> None:
-    (cached,) = (one.row.estimate for label, one in samples(run) if label == "chunk_cache")
+    (cached,) = (one.row.estimate for one in samples(run) if one.row.label == "chunk_cache")
     assert cached
     assert (
         f"leak@quick#64:chunk_cache on cpu: {ratio(cached)} against the baseline, undecided; 8 pairs in 2 replicates; "
@@ -118,9 +118,9 @@ def test_relative_times_are_the_ratios_of_totals(
 ) -> None:
     assert relative.returncode == 0, relative.stdout
     shown = benchmarks_of(folder / "relative.json")
-    for label, one in samples(run):
+    for one in samples(run):
         if one.row.estimate and one.row.comparison.reference.workload == "leak":
-            name = f"test_cell[cpu-leak@quick#64:{label}"
+            name = f"test_cell[cpu-leak@quick#64:{one.row.label}"
             stats = shown[f"{name}-treatment/baseline]"]["stats"]
             assert tuple(stats["data"]) == one.relative
             assert stats["median"] == 1 / one.row.estimate.ratio

@@ -86,7 +86,7 @@ def test_cells_are_measured_and_kept_where_they_are_wanted(tmp_path: Path) -> No
     (run,) = (path.parent for path in (tmp_path / "kept").glob("*/*/run.json"))
     shown = benchmarks_of(tmp_path / "measured.json")
     assert len(shown) == 4
-    kept = {one.row.comparison.label: one for _, one in samples(run)}
+    kept = {one.row.comparison.label: one for one in samples(run)}
     for one in shown.values():
         arm, label = one["params"]["arm"], one["params"]["configuration"].rpartition(":")[2]
         expected = kept[label].treatment_s if arm == "treatment" else kept[label].reference_s

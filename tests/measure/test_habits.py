@@ -25,7 +25,6 @@ from harness.measure.loop import (
     GrowingHistory,
     Monitor,
     PreallocatedHistory,
-    Reading,
     examined,
     habits_of,
     recording,
@@ -167,7 +166,7 @@ def test_a_step_without_habits_calls_the_metrics_alone() -> None:
 
 def test_readings_are_taken_in_the_first_of_every_so_many_steps() -> None:
     taken = []
-    monitor = Monitor(3, lambda: taken.append(1) or Reading(host_bytes=1, cpu_share=0.5))
+    monitor = Monitor(3, lambda: taken.append(1) or 1)
     for steps, readings in ((1, 1), (3, 1), (4, 2), (7, 3)):
         while monitor.steps < steps:
             monitor.record(torch.zeros(()))
@@ -176,25 +175,21 @@ def test_readings_are_taken_in_the_first_of_every_so_many_steps() -> None:
 
 def test_a_monitor_that_reads_too_often_or_reads_nothing_is_not_engaged() -> None:
     tally = evidence.tally(DEVICE)
-    reading = Reading(host_bytes=1, cpu_share=0.5)
 
     def seen(monitor: Monitor, steps: int) -> Any:
         return evidence.of_habits((monitor,), tally, tally, steps)["monitoring_steps"]
 
-    assert seen(Monitor(10, lambda: reading, steps=21, readings=3, latest=reading), 21) == 10
-    assert seen(Monitor(10, lambda: reading, steps=21, readings=21, latest=reading), 21) is None
-    assert seen(Monitor(10, lambda: reading, steps=20, readings=2, latest=reading), 21) is None
-    nothing = Reading(host_bytes=0, cpu_share=0.0)
-    assert seen(Monitor(10, lambda: nothing, steps=21, readings=3, latest=nothing), 21) is None
+    assert seen(Monitor(10, lambda: 1, steps=21, readings=3, latest=1), 21) == 10
+    assert seen(Monitor(10, lambda: 1, steps=21, readings=21, latest=1), 21) is None
+    assert seen(Monitor(10, lambda: 1, steps=20, readings=2, latest=1), 21) is None
+    assert seen(Monitor(10, lambda: 0, steps=21, readings=3, latest=0), 21) is None
 
 
 def test_a_reading_on_a_cpu_tells_of_the_process() -> None:
     (monitor,) = habits_of(Recipe(monitoring_steps=1), DEVICE)
     assert isinstance(monitor, Monitor)
     monitor.record(torch.zeros(()))
-    assert monitor.latest is not None
-    assert monitor.latest.host_bytes > 50 << 20  # torch alone is larger
-    assert monitor.latest.device_share is monitor.latest.device_bytes is None
+    assert monitor.latest > 50 << 20  # torch alone is larger
 
 
 def test_both_histories_keep_all_losses_and_no_graph() -> None:

@@ -105,11 +105,6 @@ def test_a_loss_that_is_no_number_before_any_update_tells_nothing_of_rates(loss:
         range_test(replace(task, parts=spoilt), {}, STEPS, (1e-5, 1e-1), quiet)
 
 
-def test_a_process_whose_clock_is_read_later_is_not_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.measure.observed_step.of_kernels", lambda *_: pytest.fail("a profiler looked"))
-    range_test(task_with(1.0), {}, STEPS, (1e-5, 1e-1), quiet)
-
-
 @pytest.mark.parametrize("choices", [{"update_in_backward": True}, {"cuda_graph": True}])
 def test_a_rate_that_cannot_move_is_refused(choices: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_with()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from time import sleep
 from types import SimpleNamespace
 from typing import Any, cast
@@ -167,8 +168,17 @@ def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed
 class Cache:
     """What reading batches of an epoch of a hundred takes, from a cache whose batches were read up to the twentieth."""
 
-    def __init__(self, keeps: int, *, stays: bool = False, dear_s: float = 0.0, stalls: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        keeps: int,
+        *,
+        stays: bool = False,
+        dear_s: float = 0.0,
+        stalls: tuple[int, ...] = (),
+        files: int = 100,  # of which each batch is a piece
+    ) -> None:
         self.keeps, self.stays, self.dear_s, self.stalls = keeps, stays, dear_s, stalls
+        self.files = Random(0).choices(range(files), k=100) if files < 100 else range(100)
         self.kept, self.reads = dict[int, None](), 0
         for number in range(20):
             self.seconds(number)
@@ -179,10 +189,11 @@ class Cache:
 
     def seconds(self, number: int) -> float:
         self.reads += 1
-        is_new = number not in self.kept
+        file = self.files[number]
+        is_new = file not in self.kept
         if not (is_new and self.stays and len(self.kept) == self.keeps):
-            self.kept.pop(number, None)
-            self.kept[number] = None
+            self.kept.pop(file, None)
+            self.kept[file] = None
         if len(self.kept) > self.keeps:
             del self.kept[next(iter(self.kept))]
         return (0.1 if is_new else 0.005) + self.dear_s * (number < 5) + 1.0 * (self.reads in self.stalls)
@@ -197,12 +208,15 @@ class Cache:
         (Cache(95), "in part"),
         (Cache(60, stays=True), "in part"),
         (Cache(95, stays=True), "in part"),
+        (Cache(10, files=20), "in part"),  # which saves every second reading
+        (Cache(20, files=20), "filled before"),
         (Cache(100, dear_s=0.08), "filled before"),  # whether they were kept or not
         (Cache(60, dear_s=0.08), "in part"),
         (Cache(100, stalls=(2,)), "filled before"),
         (Cache(100, stalls=(5,)), "filled before"),
         (Cache(0, stalls=(2,)), None),
         (Cache(100, stalls=(108,)), "filled before"),  # of the first batches, after an epoch
+        (Cache(100, stalls=(107, 109)), "filled before"),
         (Cache(100, stalls=(114,)), "filled before"),  # and of the last ones
         (Cache(60, stays=True, stalls=(105,)), "in part"),  # of the last ones, in the epoch
         (Cache(10, stays=True), "still filling"),  # full before it was looked at

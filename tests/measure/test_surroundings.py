@@ -1,5 +1,6 @@
 """Surroundings: what a machine tells of itself, and what is said of a GPU that cannot be measured."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -183,6 +184,7 @@ def test_processors_of_one_name_are_told_apart_by_their_design(tmp_path: Path, m
 def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"torch": "2.11.0", "h5py": "3.12"}
     monkeypatch.setattr(surroundings, "package_version", there.get)
+    monkeypatch.setattr(surroundings, "import_failure", lambda _: None)
     workloads = read_catalogue().workloads
     assert {one.reader for one in workloads.values()} <= {*PACKAGES, None}
     assert (unread(workloads["leak"]), unread(workloads["imagenet"])) == (None, None)
@@ -190,6 +192,19 @@ def test_a_workload_whose_reader_is_missing_cannot_be_read(monkeypatch: pytest.M
     assert unread(workloads["speaker"], [("soundfile", "0.13.1")]) is None, "the environment that is planned for has it"
     there.clear()
     assert unread(workloads["speaker"]) is None, "nothing is measured here"
+
+
+def test_a_reader_that_is_installed_and_cannot_be_imported_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soundfile without cffi."""
+    monkeypatch.setattr(surroundings, "package_version", {"torch": "2.11.0", "half_a_reader": "0.13.1"}.get)
+    workload = replace(read_catalogue().workloads["speaker"], reader="half_a_reader")
+    words = (
+        "half_a_reader cannot be imported (No module named 'half_a_reader'); pip install half_a_reader adds what it "
+        "lacks"
+    )
+    assert unread(workload) == words
+    assert unread(workload, [("half_a_reader", "0.13.1")]) == words, "this machine's environment lists it too"
+    assert unread(workload, [("half_a_reader", "0.14.0")]) is None, "the environment that is planned for has another"
 
 
 def test_the_kind_of_file_system_is_told_by_the_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """A training loop as anybody would write it, over the same data set and model: no harness, no pause, one clock."""
 
+import sys
 import warnings
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import islice
 from math import lcm
 from time import perf_counter
@@ -13,7 +15,7 @@ from torch.utils.data import DataLoader
 
 def loop(
     variant: str, workers: int = 0, prefetch: int = 2, passes: int = 1, seconds: float = 1.0, *, epochs: bool = False,
-    persistent: bool = False, pinned: bool = False,
+    persistent: bool = False, pinned: bool = False, threads: int = 1, start: str = "fork",
 ) -> dict[str, Any]:  # fmt: skip
     """Seconds for a sample over at least so many seconds and whole epochs.
 
@@ -22,7 +24,9 @@ def loop(
     from tests.oracles import known_times
 
     warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
+    if start != "fork":
+        sys.modules["__main__"] = import_module("harness.run.worker")  # which spawned workers of arms import first
     torch.manual_seed(0)
     stages = known_times.TOLD.variants[variant]
     if pinned:
@@ -30,7 +34,11 @@ def loop(
     dataset, model = known_times.Batches(stages, variant), known_times.Slow(stages)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, foreach=False)
     loss = torch.nn.MSELoss()
-    keywords: dict[str, Any] = {"prefetch_factor": prefetch, "persistent_workers": persistent} if workers else {}
+    keywords: dict[str, Any] = {}
+    if workers:
+        keywords = {
+            "prefetch_factor": prefetch, "persistent_workers": persistent, "multiprocessing_context": start,
+        }  # fmt: skip
     if pinned and workers:
         keywords["worker_init_fn"] = _second_core
     loader: DataLoader[Any] = DataLoader(

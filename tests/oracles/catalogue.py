@@ -51,11 +51,13 @@ def trial(
     timing: Timing = Timing.STEP,
     alone: bool = False,
     pool: str = "",
+    shared: bool = False,
+    resumed: float = 0.0,
 ) -> Trial:
     """A trial of these options."""
     experiment = Experiment(
         name=name, stages=stages, options=[one.option for one in oracles], protocol=protocol, reference=reference,
-        timing=timing,
+        timing=timing, shared=shared, resumed=resumed,
     )  # fmt: skip
     return Trial(experiment=experiment, oracles=oracles, alone=alone, pool=pool or ("computing" if alone else "calm"))
 
@@ -72,6 +74,8 @@ class Parsed:
     pinned: bool = False
     keep_last: bool = False
     interval: int = 0  # epochs from one evaluation to the next; 0: it evaluates never
+    threads: int = 1  # of the trainer
+    start: str = "fork"  # how workers come into being
 
 
 def parsed(stack: str) -> Parsed:
@@ -86,6 +90,8 @@ def parsed(stack: str) -> Parsed:
         pinned="cpu_pinning" in found,
         keep_last="keep_last_batch" in found,
         interval=int(found.get("evaluation_interval", 0)),
+        threads=int(found.get("trainer_threads", 1)),
+        start=found.get("start_method", "fork"),
     )
 
 
@@ -290,9 +296,9 @@ def collections() -> Trial:
     plain = Stages(step_s=0.020, epoch_steps=16)
     stages = {
         PLAIN: plain,
-        "tenth": replace(plain, collect_every=10),
-        "fifth": replace(plain, collect_every=5),
-        "quick": replace(plain, step_s=0.016, collect_every=10),
+        "tenth": replace(plain, heap=200_000, collect_every=10),
+        "fifth": replace(plain, heap=200_000, collect_every=5),
+        "quick": replace(plain, heap=200_000, step_s=0.016, collect_every=10),
         "copy": replace(plain, copy=1),
     }
     threat = "garbage is collected in some steps"
@@ -509,6 +515,19 @@ def kept_first() -> Trial:
     )
 
 
+def kept_by_treatments() -> Trial:
+    """The same caches in treatments, over a reference that keeps nothing."""
+    plain = Stages(load_s=0.020, step_s=0.010, epoch_steps=131)
+    keeps = replace(plain, load_s=0.010, unread_s=0.010)
+    stages = {PLAIN: plain, "last": replace(keeps, keeps=60), "first": replace(keeps, keeps=100, stays=True)}
+    threat = "windows hold more of what is kept than an epoch, or less"
+    return trial("treatments that keep a part of what they read", stages | {"copy": replace(plain, copy=1)}, [
+        Oracle(option="variant=last", threat=threat, refused=True),
+        Oracle(option="variant=first", threat=threat, refused=True),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
+
+
 def unfilled() -> Trial:
     """A cache of everything, in an epoch too long to be read beforehand: the reference finds what it has just read."""
     plain = Stages(load_s=0.010, unread_s=0.010, step_s=0.010, epoch_steps=251)
@@ -550,6 +569,108 @@ def computing() -> Trial:
     ], alone=True, protocol=QUICK)  # fmt: skip
 
 
+def sharing() -> Trial:
+    """Arms of one process: what goes on in it while one of them is timed belongs to the others."""
+    plain = Stages(load_s=0.018, step_s=0.015)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "quick": replace(plain, step_s=0.012),
+        "crowd": replace(plain, helpers=8),
+        "thread": replace(plain, ahead=4),
+    }
+    return trial("arms of one process", stages, [
+        Oracle(option="workers=1+prefetch_factor=8", threat="workers load on while their neighbours are timed"),
+        Oracle(option="variant=thread", threat="a thread of the data set loads on while its neighbours are timed",
+               refusable=True),
+        Oracle(option="variant=crowd", threat="a neighbour leaves idle processes"),
+        Oracle(option="variant=quick", threat="a neighbour leaves idle processes"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], shared=True, protocol=QUICK)  # fmt: skip
+
+
+OPERATORS = 60  # of a step: some 20 ms of one thread
+
+
+def sharing_cores() -> Trial:
+    """The same of arms that compute, one of which gives PyTorch two threads that another one would gain from."""
+    plain = Stages(load_s=0.030, step_s=0.015, load="compute", step="compute", epoch_steps=7)
+    divided = replace(plain, load_s=0.0, step_s=0.005, operators=OPERATORS)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "quick": replace(plain, step_s=0.010),
+        "divided": divided,
+        "threads": replace(divided, threads=2),
+    }
+    threads = "a neighbour changes the threads of the process"
+    return trial("arms of one process that compute", stages, [
+        Oracle(option="workers=2", threat="workers load on while their neighbours are timed", truth="loop"),
+        Oracle(option="variant=divided", threat=threads, truth="loop"),
+        Oracle(option="variant=threads", threat=threads, truth="loop"),
+        Oracle(option="variant=quick", threat=threads),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], shared=True, alone=True, protocol=QUICK)  # fmt: skip
+
+
+def lists() -> Trial:
+    """A large heap that nobody collects, and a collector that would go through it where both share a process."""
+    plain = Stages(step_s=0.020, epoch_steps=20)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "quick": replace(plain, step_s=0.016),
+        "lists": replace(plain, heap=2_000_000),
+        "tenth": replace(plain, collect_every=10),
+    }
+    threat = "a collector goes through the heap of another arm"
+    return trial("beside two million lists", stages, [
+        Oracle(option="variant=lists", threat=threat),
+        Oracle(option="variant=tenth", threat=threat, truth="loop"),
+        Oracle(option="variant=quick", threat=threat),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], alone=True, protocol=QUICK)  # fmt: skip
+
+
+def divided() -> Trial:
+    """Steps of 25 ms of CPU time in Python, which threads cannot divide, and of operators that they can."""
+    plain = Stages(step_s=0.025, step="compute")
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "divided": replace(plain, step_s=0.005, operators=OPERATORS),
+    }
+    threads = "the trainer has other threads than its option says"
+    return trial("steps that threads divide", stages, [
+        Oracle(option="trainer_threads=2", threat="threads gain where there is nothing to divide"),
+        Oracle(option="variant=divided", threat=threads, truth="loop"),
+        Oracle(option="variant=divided+trainer_threads=2", threat=threads, truth="loop"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], alone=True, protocol=QUICK)  # fmt: skip
+
+
+def spawned() -> Trial:
+    """Workers that begin a fresh interpreter, import torch and open their files for 0.5 s, in every epoch or once."""
+    plain = Stages(load_s=0.040, step_s=0.025, late_s=0.5, epoch_steps=16)
+    threat = "the start of workers costs seconds"
+    whole = replace(QUICK, whole_s=20.0)  # a probe of the loader alone holds the start of whole epochs
+    return trial("workers that are spawned", {PLAIN: plain}, [
+        Oracle(option="workers=1+start_method=spawn", threat=threat, truth="loop"),
+        Oracle(option="workers=2+persistent_workers+start_method=spawn", threat=threat, truth="loop"),
+    ], reference="workers=1", timing=Timing.EPOCH, alone=True, protocol=whole)  # fmt: skip
+
+
+def resumed() -> Trial:
+    """A run that is interrupted within its second replicate, and goes on when everything takes 1.3 times as long."""
+    plain = Stages(load_s=0.018, step_s=0.015)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1), "quick": replace(plain, step_s=0.012)}
+    threat = "a run is interrupted, and goes on when the machine has another pace"
+    options = ("variant=copy", "variant=quick", "workers=1", "workers=1+prefetch_factor=8")
+    oracles = [Oracle(option=one, threat=threat) for one in options]
+    protocol = replace(QUICK, replicates=3)
+    return trial("a run that is interrupted", stages, oracles, pool="interrupted", protocol=protocol, resumed=1.3)
+
+
 def all_trials() -> list[Trial]:
     """Every trial."""
     crosses = [
@@ -563,5 +684,6 @@ def all_trials() -> list[Trial]:
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), evaluations(), probes(),
         waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
-        forgotten(), kept_first(), unfilled(),
+        forgotten(), kept_first(), kept_by_treatments(), unfilled(), sharing(), sharing_cores(), lists(), divided(),
+        spawned(), resumed(),
     ]  # fmt: skip

@@ -167,6 +167,8 @@ def _loop(experiment: Experiment, zygote: Zygote, stack: str) -> float:
         "epochs": experiment.timing is Timing.EPOCH,
         "persistent": option.persistent,
         "pinned": option.pinned,
+        "threads": option.threads,
+        "start": option.start,
     }
     return min(_watched(lambda: float(zygote.call(LOOP, argument, told)["seconds_per_sample"])))[1]
 

@@ -33,6 +33,7 @@ FIRST = next(iter(TOLD.variants.values()))
 LATE_S = 0.002  # what lies between two pieces of work without waiting counts as part of the second, up to this,
 LATE_SHARE = 0.3  # or up to so much of a step where that is more
 TIMER_SLACK = 29  # PR_SET_TIMERSLACK, inherited by loader workers
+NUMBERS = 1 << 17  # whose sines an operator takes: as many as PyTorch divides among threads
 OWN_PACE = random.Random(os.urandom(8)).gauss(0.0, 1.0)  # of this process and its workers
 
 
@@ -240,7 +241,9 @@ class Slow(nn.Module):
         self.line = nn.Linear(1, 1)
         self.stages, self.pace = stages, pace_of(stages)
         self.weight, self.passes, self.cold, self.ended_s = 1.0, 0, 0, time.monotonic()
-        self.heap = [[one] for one in range(200_000 if stages.collect_every else 0)]
+        self.heap = [[one] for one in range(stages.heap)]
+        self.numbers = torch.linspace(0.0, 1.0, NUMBERS if stages.operators else 0, dtype=torch.float64)
+        self.sines = torch.empty_like(self.numbers)
 
     def forward(self, inputs: Tensor) -> Tensor:
         self.pace.begin()
@@ -261,6 +264,10 @@ class Slow(nn.Module):
         if told.step_stall_every and self.passes % told.step_stall_every == told.step_stall_phase:
             seconds += told.step_stall_s
         self.pace.spend(seconds, self.stages.step)
+        if told.threads:
+            torch.set_num_threads(told.threads)
+        for _ in range(told.operators):
+            torch.sin(self.numbers, out=self.sines)
         if told.collect_every and self.passes % told.collect_every == 0:
             gc.collect()
         self.ended_s = time.monotonic()

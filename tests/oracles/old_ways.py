@@ -77,6 +77,7 @@ ASKED = (
     ("the best window", "windows that are parts of an epoch", "workers=2"),
 )
 SHORT = "windows of 0.1 s, trimmed"  # as version 0.2 had them on a CPU
+ONE_PROCESS = "all arms in one process"
 SABOTAGED = (
     (SHORT, "one item in 512 takes 3 s", "workers=1"),
     (SHORT, "one item in 512 takes 3 s", "workers=2"),
@@ -90,6 +91,11 @@ SABOTAGED = (
     ("no common samples", "windows that are parts of an epoch", "workers=2"),
     ("no common samples", "windows that are parts of an epoch", "variant=copy"),
     ("the last evaluation in every epoch", "evaluations between epochs", "evaluation_interval=1"),
+    ("neighbours' workers wake up too", "arms of one process", "workers=1+prefetch_factor=8"),
+    ("settings as a neighbour left them", "arms of one process that compute", "variant=divided"),
+    ("settings as a neighbour left them", "arms of one process that compute", "variant=threads"),
+    (ONE_PROCESS, "beside two million lists", "variant=lists"),
+    (ONE_PROCESS, "beside two million lists", "variant=tenth"),
 )
 
 
@@ -129,7 +135,7 @@ def _independent(trials: Sequence[Trial], measured: Mapping[str, Measured]) -> l
 
 
 def without_protections(trials: Sequence[Trial], judged: Sequence[Judged]) -> list[OldWay]:
-    """The same oracles measured with a protection taken away, side by side."""
+    """The same oracles measured with a protection taken away: those that sleep side by side, then the others."""
     true = {(one.experiment, one.option): one.true for one in judged}
     pairs = sorted({(way, experiment) for way, experiment, _ in SABOTAGED})
 
@@ -137,11 +143,15 @@ def without_protections(trials: Sequence[Trial], judged: Sequence[Judged]) -> li
         experiment = replace(_trial(trials, name).experiment, options=_wanted(way, name))
         if way == SHORT:
             return measure(replace(experiment, protocol=BRIEFLY))
+        if way == ONE_PROCESS:
+            return measure(replace(experiment, shared=True))
         return measure(replace(experiment, sabotage=way))
 
+    alone = [(way, name) for way, name in pairs if _trial(trials, name).alone]
     with ThreadPoolExecutor(max_workers=len(pairs)) as pool:
-        measured = {key: pool.submit(run, *key) for key in pairs}
+        measured = {key: pool.submit(run, *key) for key in pairs if key not in alone}
         results = {key: one.result() for key, one in measured.items()}
+    results |= {key: run(*key) for key in alone}
     found = []
     for way, name, option in SABOTAGED:
         position = _wanted(way, name).index(option) + 1

@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMITS = """\
 No protocol of finite length excludes two things: a transient after a resumption that outlasts the settling turn, which
 the report then tells from the two halves of the windows, and a stall that comes once in exactly as many steps as a
-window and its lead-in have together. All oracles run each arm in a process of its own: what arms do to each other that
-share one (`--isolation shared`) is told by comparisons [measured both ways](isolation.md), so far on one machine."""
+window and its lead-in have together. Where arms share a process (`--isolation shared`), no setting shows the heap that
+one of them leaves to the others: what that does is told by comparisons [measured both ways](isolation.md), so far on
+one machine."""
 MEASURED, PAGE = Path(__file__).with_name("measured.json"), ROOT / "docs/validity.md"
 
 

@@ -19,14 +19,15 @@ from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timi
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
-from harness.core.records import Record
+from harness.core.records import Record, Window
 from harness.run import arm
-from harness.run.arm import ProcessArm, launch_environment
+from harness.run.arm import BudgetSpent, Hosts, ProcessArm, launch_environment
 from harness.run.execution import Campaign
 from harness.run.preparation import job_of
 from harness.run.sentinel import Sentinel
+from harness.run.watching import Watcher
 from tests.oracles import sabotage
-from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, workload_of
+from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, slower, workload_of
 
 WORKLOAD_FILE = Path(__file__).with_name("known_times.py")
 PROTOCOL = Protocol(
@@ -62,16 +63,9 @@ class Experiment:
     sabotage: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
-
-
-class Unwatched:
-    """Nobody is shown how it goes."""
-
-    def attempt_begins(self, *_: object) -> None: ...
-
-    def arm_begins(self, *_: object) -> None: ...
-
-    def recorded(self, *_: object) -> None: ...
+    shared: bool = False  # whether its arms live in one process
+    # Times as long that everything takes when its run goes on, which was interrupted; 0: it runs through.
+    resumed: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,29 +77,54 @@ class Measured:
     seconds: float
 
 
+INTERRUPTED = 9  # windows of the second replicate, the last of which closes no pair where four options are measured
+
+
 def measure(experiment: Experiment) -> Measured:
-    """Runs the experiment's campaign to its end."""
-    began_s = monotonic()
-    ready = prepared(experiment)
-    plan: Plan = ready.plan
-    sentinel, records = Sentinel(), list[Record]()
+    """Runs the experiment's campaign to its end, and before that a part of it where it is interrupted."""
+    began_s, ready, records = monotonic(), prepared(experiment), list[Record]()
+    if experiment.resumed:
+        assert not _run(ready, experiment, records, INTERRUPTED)
+        later = {name: slower(one, experiment.resumed) for name, one in experiment.stages.items()}
+        experiment = replace(experiment, stages=later)
+    assert _run(ready, experiment, records)
+    return Measured(plan=ready.plan, records=records, seconds=monotonic() - began_s)
+
+
+def _run(ready: Any, experiment: Experiment, records: list[Record], most: int | None = None) -> bool:
+    """Measures what these records leave, up to so many windows of the second replicate; tells whether all is done.
+
+    What it records is added to them.
+    """
+    sentinel, began = Sentinel(), list(records)
+    hosts = Hosts(sentinel=sentinel)
     told = {VARIABLE: Told(variants=experiment.stages).to_json(), sabotage.VARIABLE: experiment.sabotage}
+
+    def append(record: Record) -> None:
+        records.append(record)
+        if isinstance(record, Window) and _windows_of(records, replicate=1) == most:
+            raise BudgetSpent
 
     with TemporaryDirectory() as folder:
         data = {("oracle", "quick"): Path(folder)}
 
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, replicate, position)
-            return OracleArm(job, sentinel, told | dict(experiment.environment))
+            return OracleArm(job, sentinel, told | dict(experiment.environment), hosts)
 
         campaign = Campaign(
-            plan=plan, records=[], start=start, append=records.append, watcher=cast("Any", Unwatched()), clock=monotonic
-        )
+            plan=ready.plan, records=began, start=start, append=append, watcher=Watcher(),
+            clock=monotonic, run_name=f"{experiment.name} {experiment.seed}",
+        )  # fmt: skip
         try:
-            assert campaign.run()
+            return campaign.run()
         finally:
+            hosts.end()
             sentinel.close()
-    return Measured(plan=plan, records=records, seconds=monotonic() - began_s)
+
+
+def _windows_of(records: Sequence[Record], replicate: int) -> int:
+    return sum(isinstance(one, Window) and one.arm.replicate == replicate for one in records)
 
 
 def prepared(experiment: Experiment) -> Any:
@@ -135,12 +154,12 @@ def rows_of(found: Sequence[Measured]) -> list[Row]:
 class OracleArm(ProcessArm):
     """An arm that is told its stages, as variables of its environment."""
 
-    def __init__(self, job: Any, sentinel: Sentinel, told: Mapping[str, str]) -> None:
+    def __init__(self, job: Any, sentinel: Sentinel, told: Mapping[str, str], hosts: Hosts) -> None:
         def with_stages(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
             return launch_environment(recipe, inherited) | told
 
         with STARTING, patch.object(arm, "launch_environment", with_stages):
-            super().__init__(job, sentinel)
+            super().__init__(job, sentinel, host=hosts.of(job) if job.shared else None)
 
 
 STARTING = Lock()  # several experiments may run at once
@@ -181,7 +200,10 @@ def _plan(experiment: Experiment, catalogue: Catalogue) -> Plan:
         )
         for index, one in enumerate(experiment.options)
     )
-    block = Block(identity=experiment.name, reference=reference, timing=experiment.timing, comparisons=comparisons)
+    block = Block(
+        identity=experiment.name, reference=reference, timing=experiment.timing, comparisons=comparisons,
+        shared=experiment.shared,
+    )  # fmt: skip
     switched = sorted({option.name for one in comparisons for option in one.treatment.options + reference.options})
     return Plan(
         design="singles",

@@ -1,5 +1,7 @@
 """Protections taken away, one at a time: what an oracle is worth shows where the old way of measuring fails it."""
 
+import os
+import signal
 import time
 from typing import Any
 
@@ -49,6 +51,20 @@ def _with_the_last_evaluation() -> None:
     evaluation.patched = lambda recipe, _between: recipe
 
 
+def _waking_all() -> None:
+    """An arm that goes on wakes the loader workers of all arms of its process."""
+    from harness.measure.feed import Feed
+
+    Feed.thaw = lambda _: os.killpg(os.getpgrp(), signal.SIGCONT)  # type: ignore[method-assign]
+
+
+def _without_settings() -> None:
+    """An arm takes its turn in a shared process with whatever settings another one has left."""
+    from harness.measure.residents import Resident
+
+    Resident.sit = _nothing  # type: ignore[method-assign,assignment]
+
+
 def _nothing(*_: object) -> float:
     return 0.0
 
@@ -59,4 +75,6 @@ KNOWN = {
     "no lead-in": _without_lead_in,
     "no common samples": _without_own_samples,
     "the last evaluation in every epoch": _with_the_last_evaluation,
+    "neighbours' workers wake up too": _waking_all,
+    "settings as a neighbour left them": _without_settings,
 }

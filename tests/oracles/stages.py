@@ -56,7 +56,10 @@ class Stages:
     ahead: int = 0  # batches that a thread of the data set loads before they are asked for
     server: int = 0  # batches that a process outside the arm's group holds ready
     helpers: int = 0  # processes that the arm keeps, each with 20 MB
-    collect_every: int = 0  # steps after which Python's collector goes through a heap of 200,000 lists
+    heap: int = 0  # lists that the model holds
+    collect_every: int = 0  # steps after which Python's collector goes through the heap of the process
+    operators: int = 0  # of PyTorch in every step, beyond its time, whose work is divided among PyTorch's threads
+    threads: int = 0  # that every step gives PyTorch, whatever the recipe says, and leaves to whoever comes next
     false_clock: bool = False  # the time of day runs at twice its pace
     copy: int = 0  # tells copies apart; nothing reads it
 
@@ -135,6 +138,11 @@ def read_told() -> Told:
 def changed(stages: Stages, **fields: Any) -> Stages:
     """The same stages but for some fields."""
     return replace(stages, **fields)
+
+
+def slower(stages: Stages, times: float) -> Stages:
+    """The same stages on a machine that takes so many times as long for everything."""
+    return replace(stages, **{name: times * value for name, value in asdict(stages).items() if name.endswith("_s")})
 
 
 def workload_of(plain: Stages, parts: Callable[[], Parts], path: str | None = None) -> Workload:

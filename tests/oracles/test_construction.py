@@ -4,13 +4,14 @@ import itertools
 
 import pytest
 
+from harness.core.recipe import of_process
 from harness.run.preparation import epoch_of
-from tests.oracles.catalogue import POINTS, Trial, added_up, all_trials
+from tests.oracles.catalogue import POINTS, Trial, added_up, all_trials, parsed
 from tests.oracles.judged import Judged, most_misses
 from tests.oracles.page import PAGE, read, rendered
 from tests.oracles.pipeline import Loader, seconds_per_sample
 from tests.oracles.runner import prepared
-from tests.oracles.stages import PLAIN, Stages
+from tests.oracles.stages import PLAIN, Stages, slower
 from tests.oracles.threats import THREATS
 
 SECONDS = Stages(batch=2, epoch_steps=8, load_s=4.0, step_s=3.0)
@@ -65,6 +66,24 @@ def test_arms_have_the_epoch_that_the_truth_is_added_up_over(one: Trial) -> None
     for block in ready.plan.blocks:
         for config in (block.reference, *(row.treatment for row in block.comparisons)):
             assert (epoch_of(ready, block, config).epoch_steps == told) is not shuffled
+
+
+def test_arms_share_a_process_where_the_planner_would_let_them() -> None:
+    shared = [one.experiment for one in all_trials() if one.experiment.shared]
+    assert len(shared) == 2
+    for ready in map(prepared, shared):
+        (block,) = ready.plan.blocks
+        assert block.shared
+        recipes = [ready.recipe(one) for one in block.arms]
+        assert [of_process(one, recipes[0], {}) for one in recipes] == [None] * len(recipes)
+
+
+def test_a_slower_machine_takes_as_many_times_as_long_for_everything() -> None:
+    stages = Stages(load_s=4.0, step_s=3.0, epoch_steps=8, evaluation_s=1.0)
+    later = {PLAIN: slower(stages, 1.5)}
+    for stack in ("", "workers=1", "evaluation_interval=2"):
+        assert added_up(later, stack) == pytest.approx(1.5 * added_up({PLAIN: stages}, stack))
+    assert later[PLAIN].epoch_steps == 8
 
 
 def test_another_order_in_every_epoch_changes_what_workers_wait_for_alone() -> None:
@@ -126,6 +145,11 @@ def test_options_are_added_up() -> None:
     stages = {"baseline": Stages(step_s=0.020, epoch_steps=8, evaluation_s=0.080)}
     ratios = [added_up(stages, "") / added_up(stages, f"evaluation_interval={epochs}") for epochs in (1, 3)]
     assert ratios == pytest.approx([160 / 240, 480 / 560])
+
+
+def test_a_loop_gets_the_threads_and_the_start_of_its_stack() -> None:
+    assert (parsed("").threads, parsed("").start) == (1, "fork")
+    assert (parsed("trainer_threads=2").threads, parsed("workers=1+start_method=spawn").start) == (2, "spawn")
 
 
 def test_the_page_says_what_was_measured() -> None:

@@ -44,6 +44,28 @@ THREATS = (
         "60 ms of CPU for loading, 30 for the step; computing loader",
     ),
     Threat(
+        "Loader workers, threads and idle processes of a neighbour in one process go on while another arm is timed",
+        "an arm wakes its own workers and nothing else; one whose data set loads on in a thread has no ratio, as "
+        "one with a service has none",
+        "arms of one process; arms of one process that compute: `workers=2`",
+    ),
+    Threat(
+        "An arm changes a setting of the process that it shares, and others are timed with it",
+        "settings are set anew whenever another arm takes its turn, and read back: an arm that does not find those "
+        "that it began with gets a process of its own",
+        "arms of one process that compute: `variant=divided`, `variant=threads`",
+    ),
+    Threat(
+        "A collector goes through the heap of another arm",
+        "each arm has a process of its own, unless `--isolation shared` asks for less",
+        "beside two million lists",
+    ),
+    Threat(
+        "The trainer has other threads than its option says, or threads seem to gain where a step cannot be divided",
+        "threads are settled before the process begins, and read back",
+        "steps that threads divide",
+    ),
+    Threat(
         "Rare stalls are thrown away as noise",
         "the ratio is one of total time; a window is left out for what others did to it, never for being slow",
         "one item in 512 takes 3 s; both faults",
@@ -69,11 +91,11 @@ THREATS = (
     Threat(
         "The reference comes back to samples before each treatment, and a cache that is not full or has a limited size "
         "still holds them",
-        "after an epoch was read its first batches are read twice, and its last ones again; a reference whose cache "
-        "has dropped the first or not taken the last has a ratio of whole epochs alone, and one whose cache was not "
-        "full has none",
-        "a data set that keeps a part of what it read; a data set that keeps the first of what it read; a data set "
-        "whose cache still fills",
+        "after an epoch was read its first batches are read twice, and its last ones again; an arm whose cache "
+        "has dropped some of the first or not taken the last has a ratio of whole epochs alone, and a reference whose "
+        "cache was not full has none",
+        "a data set that keeps a part of what it read; a data set that keeps the first of what it read; treatments "
+        "that keep a part of what they read; a data set whose cache still fills",
     ),
     Threat(
         "Batches in flight hide a stall, in part or in all",
@@ -139,6 +161,16 @@ THREATS = (
         "The boundary between epochs is left out, or counted too often",
         "windows of whole epochs where an option is about boundaries",
         "epochs with a costly boundary",
+    ),
+    Threat(
+        "The start of workers that are spawned takes seconds, and is left out, or counted where they stay",
+        "windows of whole epochs, each with the start that it has in a training",
+        "workers that are spawned",
+    ),
+    Threat(
+        "A run is interrupted, and goes on when the machine has another pace",
+        "a window is held against those of its own attempt; what lies before and after an interruption is no pair",
+        "a run that is interrupted",
     ),
     Threat(
         "An evaluation between epochs is timed as the one that ends a training, which may do more",

@@ -83,9 +83,9 @@ def _answer(request: dict[str, Any], channel: socket.socket) -> None:
 
 
 def _import_all() -> None:
-    """What every loop imports."""
+    """What arms have imported when they begin: a collector goes through all of it."""
     import_module("torch").set_num_threads(1)
-    for name in ("torch._dynamo", "harness.measure.trial"):
+    for name in ("torch._dynamo", "harness.measure.residents", "harness.api", "harness.own.job"):
         import_module(name)
     import_module("harness.catalogue").read_catalogue(ledger=False)
 

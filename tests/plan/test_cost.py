@@ -11,9 +11,11 @@ from statistics import median
 
 import pytest
 
+from harness.catalogue import read_catalogue
 from harness.core.configuration import Option
+from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.core.records import Ready, Record, Window
 from harness.plan.cost import (
@@ -30,9 +32,11 @@ from harness.plan.cost import (
     start_s,
     windows_s,
 )
+from harness.plan.planning import planned
 from harness.plan.schedule import by_replicate
 from harness.store import read_records, read_run
-from tests.analyze.synthetic import comparison, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
+from tests.core.invented import GPU
 
 RESULTS = Path(__file__).parents[2] / "results"
 # Runs of one machine and another, four of them with several loader workers, which the quick tests read.
@@ -200,6 +204,20 @@ def test_fewer_rounds_and_shorter_steps_cost_less() -> None:
     usual = block()
     assert replicate_s(replace(usual, rounds=2), BRIEF, USUAL, (1.0,)) < replicate_s(usual, BRIEF, USUAL, (1.0,))
     assert arm_s(BRIEF, Pace(step_s=0.1)) < arm_s(BRIEF, Pace(step_s=2.0))
+
+
+@pytest.mark.parametrize("replicates", [None, 2])
+@pytest.mark.parametrize(("environment", "whole", "compute"), [(ENVIRONMENT, 6, 6), (GPU, 9, None)], ids=["cpu", "gpu"])
+def test_there_are_as_many_rounds_as_steps_of_the_device_allow(
+    environment: Environment, whole: int, compute: int | None, replicates: int | None
+) -> None:
+    """Of speaker's 0.27 s on a core 0.12 are not loading; None: as many as the protocol has."""
+    asked = Request(
+        workloads=("speaker",), size="quick", design="alone", only=("set_to_none",), protocol="standard",
+        replicates=replicates,
+    )  # fmt: skip
+    found = [planned(replace(asked, probe=probe), read_catalogue(), environment) for probe in (None, "compute")]
+    assert [{one.rounds for one in each.blocks} for each in found] == [{whole}, {compute}]
 
 
 def test_an_epoch_is_timed_whole() -> None:

@@ -26,8 +26,9 @@ def test_a_file_is_read_as_it_says() -> None:
     [
         ("x", "is not TOML"),
         ("", r"must hold tables \[\[machine\]\]"),
-        ("machine = 3", r"must hold tables \[\[machine\]\]"),
-        (ONE.replace("name", "called"), "machine 1.*may have run and per_hour"),
+        ("machine = 3", r"must hold 'machine' as tables \[\[machine\]\]"),
+        ("kind = 3\n" + ONE, "an entry 'kind'; it may hold machine alone"),
+        (ONE.replace("name", "called"), "fleet.toml, machine 1.called is unknown; put the file right"),
         (ONE.replace("2", "0"), "needs a count and shards of 1 at least"),
         (ONE.replace("3", "0"), "needs a count and shards of 1 at least"),
         (ONE.replace('{ words = "leak", shards = 3 }', ""), "something to measure"),

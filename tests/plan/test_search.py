@@ -9,12 +9,11 @@ from harness.plan import search
 from harness.plan.designs import Space, Stack
 from harness.plan.search import (
     NO_MODEL,
+    STACKS,
     Array,
     Proposal,
-    SearchLimits,
     every_stack,
     gain_left,
-    is_over,
     leaner,
     narrowed,
     propose,
@@ -37,9 +36,9 @@ def truth(stacks: Sequence[Stack]) -> Array:
     return np.array([-sum(GAINS[str(one)] for one in stack) for stack in stacks])
 
 
-def proposed(*measured: Stack, space: Space = SPACE, limits: SearchLimits | None = None) -> Proposal:
+def proposed(*measured: Stack, space: Space = SPACE) -> Proposal:
     times = dict(zip(measured, truth(measured), strict=True))
-    return propose(space, times, [truth], np.random.default_rng(0), limits or SearchLimits())
+    return propose(space, times, [truth], np.random.default_rng(0))
 
 
 def test_the_fastest_that_can_be_run_comes_first_and_nothing_measured_again() -> None:
@@ -47,7 +46,7 @@ def test_the_fastest_that_can_be_run_comes_first_and_nothing_measured_again() ->
     assert found.finished is None
     assert found.stacks[0] == BEST
     assert list(truth(found.stacks)) == sorted(truth(found.stacks))
-    assert len(found.stacks) == 5
+    assert len(found.stacks) == STACKS
     assert found.gain == pytest.approx(np.expm1(1.05 - 0.1))
     again = proposed((), *found.stacks)
     assert not set(again.stacks) & set(found.stacks)
@@ -64,16 +63,10 @@ def test_the_search_ends_when_nothing_is_predicted_to_be_faster() -> None:
 
 def test_a_lucky_measurement_of_a_stack_does_not_end_the_search() -> None:
     """The plain one seems 0.5 faster than all others are predicted to be, of which the model holds nothing."""
-    found = propose(SPACE, {(): truth([BEST])[0] - 0.5}, [truth], np.random.default_rng(0), SearchLimits())
+    found = propose(SPACE, {(): truth([BEST])[0] - 0.5}, [truth], np.random.default_rng(0))
     assert found.finished is None
     assert found.stacks[0] == BEST
     assert found.gain == pytest.approx(np.expm1(1.05))
-
-
-def test_rounds_are_counted() -> None:
-    open_end = proposed(())
-    assert [is_over(rounds, open_end, SearchLimits()) for rounds in (0, 2, 3)] == [False, False, True]
-    assert is_over(0, proposed((), BEST), SearchLimits())
 
 
 def test_drawn_models_have_their_say() -> None:
@@ -82,9 +75,9 @@ def test_drawn_models_have_their_say() -> None:
     def drawn(stacks: Sequence[Stack]) -> Array:
         return np.array([0.0 if stack == other else 1.0 for stack in stacks])
 
-    found = propose(SPACE, {(): 0.0}, [truth, drawn], np.random.default_rng(0), SearchLimits(stacks=3))
+    found = propose(SPACE, {(): 0.0}, [truth, drawn], np.random.default_rng(0))
     assert found.stacks[:2] == (BEST, other)
-    assert len(found.stacks) == 3
+    assert len(found.stacks) == STACKS
 
 
 def test_every_stack_lacks_nothing_and_can_be_run() -> None:
@@ -115,20 +108,20 @@ def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.
     def only_together(stacks: Sequence[Stack]) -> Array:
         return np.array([-1.0 if {c, d} <= set(stack) else len(stack) / 10 for stack in stacks])
 
-    found = propose(SPACE, {(): 0.0}, [only_together], np.random.default_rng(0), SearchLimits(stacks=1))
+    found = propose(SPACE, {(): 0.0}, [only_together], np.random.default_rng(0))
     assert {c, d} <= set(found.stacks[0])
 
 
 def test_what_is_below_stays_on() -> None:
     below = replace(SPACE, below=(Option(name="fixed"),))
-    found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), SearchLimits())  # fmt: skip  # noqa: E501
+    found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0))  # fmt: skip  # noqa: E501
     assert found.stacks
     assert all(Option(name="fixed") in stack for stack in found.stacks)
 
 
 def test_a_search_from_nothing_is_a_bug() -> None:
     with pytest.raises(ValueError, match="a measured stack"):
-        propose(SPACE, {}, [truth], np.random.default_rng(0), SearchLimits())
+        propose(SPACE, {}, [truth], np.random.default_rng(0))
 
 
 def test_what_hurts_put_on_last_is_dropped_from_all_together() -> None:
@@ -148,20 +141,20 @@ def test_what_hurts_put_on_last_is_dropped_from_all_together() -> None:
 def test_a_lighter_stack_is_measured_beside_what_a_model_proposes() -> None:
     light = (CHOICES[2][0],)
     generator = np.random.default_rng(0)
-    found = next_proposal(SPACE, {(): 0.0}, [truth], [(), light], generator, SearchLimits(stacks=3))
+    found = next_proposal(SPACE, {(): 0.0}, [truth], [(), light], generator)
     assert found.stacks[0] == BEST
     assert found.stacks[-1] == light
-    assert len(found.stacks) == 3
-    over = next_proposal(SPACE, {(): 0.0, BEST: truth([BEST])[0]}, [truth], [light], generator, SearchLimits())
+    assert len(found.stacks) == STACKS
+    over = next_proposal(SPACE, {(): 0.0, BEST: truth([BEST])[0]}, [truth], [light], generator)
     assert (over.stacks, over.finished) == ((light,), None)
 
 
 def test_without_a_model_only_lighter_stacks_are_measured() -> None:
     light = (CHOICES[2][0],)
     generator = np.random.default_rng(0)
-    found = next_proposal(SPACE, {(): 0.0}, [], [light, ()], generator, SearchLimits())
+    found = next_proposal(SPACE, {(): 0.0}, [], [light, ()], generator)
     assert (found.stacks, found.finished) == ((light,), None)
-    over = next_proposal(SPACE, {(): 0.0, light: 0.1}, [], [light], generator, SearchLimits())
+    over = next_proposal(SPACE, {(): 0.0, light: 0.1}, [], [light], generator)
     assert (over.stacks, over.finished) == ((), NO_MODEL)
 
 

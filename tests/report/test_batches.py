@@ -107,7 +107,11 @@ def test_every_view_has_the_table(found: Matrix) -> None:
     assert [row["subject"] for row in told["tables"][0]["rows"]] == ["workers", "amp"]
     made = exhibit(*run())
     page = to_html(Shown(exhibits=(made,), known={}, version="0"))
-    assert '<td role="cell">out of device memory</td>' in page
+    assert (
+        '<tr role="row"><td role="cell">512</td><td role="cell">-</td><td role="cell">out of device memory</td>' in page
+    )
+    assert "<li>batch=512: failed: it was | too much (replicate 1).</li>" in page
+    assert "<h3>leak, size quick: other batches against 64, the baseline</h3>" in page
     assert "3 of 6 comparisons have a ratio" in page
 
 

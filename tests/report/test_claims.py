@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import starmap
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from harness.report.claims import (
     claims_to_json,
     contradictions,
     count_line,
+    decided,
     details,
+    foremost,
     grouped,
     measured,
     promised,
@@ -139,6 +142,63 @@ def test_promises_are_summed_up_over_machines_by_the_finding_that_decides_most()
     assert "## On any machine" not in alone
     assert "By machine" not in alone
     assert "none tested yet" in summary([Account(machine="a", runs=(), findings=(here[0],))])
+
+
+def test_of_machines_that_decide_as_much_the_one_that_tested_most_counts_in_whatever_order_they_come() -> None:
+    def seen(name: str, at: float) -> Finding:
+        value = MeasuredValue(value=at, low=at - 0.1, high=at + 0.1, replicates=4)
+        return finding(claim(name), ClaimVerdict.TESTED_OTHERWISE, measured_value=value, basis=basis("x"))
+
+    accounts = [
+        Account(machine=machine, runs=(), findings=tuple(starmap(seen, known.items())))
+        for machine, known in {"a": {"one": 1.2}, "b": {"one": 1.7, "two": 1.7}, "c": {"one": 2.5, "two": 2.5}}.items()
+    ]
+    assert {one.measured_value.value for one in foremost(accounts) if one.measured_value} == {1.7}
+    assert summary(accounts).endswith(": 2 inside.")
+    assert summary(accounts) == summary(accounts[::-1])
+
+
+def test_what_was_decided_is_told_by_name() -> None:
+    less, more = (MeasuredValue(value=at, low=at - 0.05, high=at + 0.05, replicates=2) for at in (1.2, 2.4))
+    findings = (
+        finding(claim("held", Bound.GAIN), measured_value=more),
+        finding(claim("alike", Bound.FREE, Metric.QUALITY)),
+        finding(claim("low"), ClaimVerdict.OVERSTATED, measured_value=less),
+        finding(claim("far"), ClaimVerdict.UNDECIDED, measured_value=more),
+        finding(claim("wide", workload=ANY), ClaimVerdict.CONFIRMED),
+    )
+    gain = "held, promised: faster, measured: 2.40x [2.35, 2.45] as fast"
+    held = f"Held: {gain}; alike, promised: learns the same. Refuted: "
+    low = "low (overstated), promised: 1.5 to 2x faster, measured: 1.20x [1.15, 1.25] as fast."
+    accounts = [Account(machine="a", runs=(), findings=findings)]
+    assert decided(accounts) == held + low
+    assert decided([Account(machine="a", runs=(), findings=(*findings[:2], findings[3]))]) == f"{held}none."
+    assert decided([]) == "Held: none. Refuted: none."
+    several = [*accounts, Account(machine="b", runs=(), findings=())]
+    assert "Refuted" not in to_markdown(claims_parts(accounts))
+    assert "Refuted: low (overstated)" in to_markdown(claims_parts(several))
+
+
+def test_what_many_rows_fall_short_by_stands_once_above_their_table() -> None:
+    gpu, cores = "tested without tf32: needs a CUDA device", "8 workers shared 2 cores"
+    known = [(gpu, "in batches of 32"), (cores, gpu), (cores,), (gpu, cores), ()]
+    findings = [
+        finding(claim(f"c{number}"), ClaimVerdict.TESTED_OTHERWISE, basis=basis(*shortfalls))
+        for number, shortfalls in enumerate(known)
+    ]
+    page = to_markdown(claims_parts([Account(machine="m", runs=(), findings=tuple(findings))]))
+    assert f"- (a) {gpu}\n- (b) {cores}\n\n| claim |" in page
+    verdicts = [line.split(" | ")[-1] for line in page.splitlines() if line.startswith("| c") and "faster" in line]
+    assert verdicts == [
+        "tested otherwise; (a); in batches of 32 |",
+        "tested otherwise; (a), (b) |",
+        "tested otherwise; (b) |",
+        "tested otherwise; (a), (b) |",
+        "tested otherwise |",
+    ]
+    few = to_markdown(claims_parts([Account(machine="m", runs=(), findings=tuple(findings[:2]))]))
+    assert "(a)" not in few
+    assert f"tested otherwise; {cores}; {gpu} |" in few
 
 
 def test_what_was_run_without_a_result_is_told_of_every_machine_with_its_reason() -> None:

@@ -13,7 +13,7 @@ from harness.analyze.matrix import Row, Table
 from harness.core.claims import Bound, Claim, Metric
 from harness.core.configuration import Option
 from harness.core.optimization import CUDA, LEVEL, Numerics, Timing
-from harness.report.optimization_pages import MOST, Label, Measured, index, judged, label, page, prose
+from harness.report.optimization_pages import Label, index, judged, label, page, prose
 from harness.report.published import Place, published_place
 from tests.analyze.synthetic import comparison, matrix, plan, records
 from tests.core.invented import optimization
@@ -47,12 +47,8 @@ def row(
     return matrix(plan(one), records(0, ratio, timing=timing, **arm) if ratio else []).rows[0]
 
 
-def measured(one: Row, run: str = "20260102T030405-aaaaaaaa", machine: str = "h200", data: str = "") -> Measured:
-    return Measured(machine=machine, run=run, link=f"../../results/{machine}/{run}", data=data, row=one)
-
-
-def about(*rows: Measured, claims: tuple[Claim, ...] = ()) -> Label:
-    return label(WORKERS, judged(claims, ()), rows)
+def about(*claims: Claim) -> Label:
+    return label(WORKERS, judged(claims, ()))
 
 
 def test_a_docstring_keeps_its_words_and_its_code_gets_a_fence() -> None:
@@ -71,7 +67,7 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
         supersedes=("slow",), pointless_where={"layout contiguous": "no chunks"}, sought=False, needs=(CUDA,),
         numerics=Numerics.DIFFERENT, timed_on=Timing.EPOCH, workload="toy",
     )  # fmt: skip
-    text = page(label(one, (), ()))
+    text = page(label(one, ()))
     for fact in (
         "# workers: workers\n\nWorkers.\n\n```python\nnum_workers=2\n```\n",
         "| numerics | different: another training, so that its score must be measured |",
@@ -84,47 +80,11 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
         "| supersedes | [slow](slow.md) |",
         "| gains nothing where | `layout contiguous`: no chunks |",
         "| in `all` | no: it is a price, a harm or a condition",
-        "Not measured yet: `./speedmatrix run toy --only workers` does it.",
+        "No ratio of training steps in the [tables of options alone](README.md) yet.",
+        "To measure it: `./speedmatrix run toy --only workers`.",
         "Nothing that the ledger knows of.",
     ):
         assert fact in text
-
-
-def test_rows_stand_with_their_interval_level_reference_and_run() -> None:
-    text = page(about(measured(row(2.0), data="voices of a city")))
-    assert (
-        "| h200 | leak, quick, batch 64; voices of a city | 2 | training steps | baseline "
-        r"| 2.00x \[1.97, 2.03\] | faster | same bits | - | [2026-01-02](../../results/h200/20260102T030405-aaaaaaaa) |"
-    ) in text
-    assert "To measure it again: `./speedmatrix run --only workers`." in text
-
-
-def test_what_was_lost_is_told_in_words_and_what_nobody_came_to_is_not() -> None:
-    lost = row(2.0, inactive=("workers is 0, not 2",))
-    text = page(about(measured(lost)))
-    assert "| no ratio | - | same bits | not active: workers is 0, not 2 |" in text
-    assert "Not measured yet" in page(about(measured(row(0))))
-
-
-def test_notes_of_a_row_stand_beside_it() -> None:
-    text = page(about(measured(row(2.0, **NOISY))))
-    assert "| faster | differs | quality differs: losses differ from step 2 by 0.1 |" in text
-
-
-def test_the_newest_rows_of_each_question_come_first_and_the_others_are_counted() -> None:
-    runs = [f"2026010{day}T000000-aaaaaaaa" for day in range(1, MOST + 3)]
-    rows = [measured(row(2.0), run) for run in runs]
-    others = [measured(row(1.5, level=1), runs[0]), measured(row(3.0, timing=Timing.LOADER), runs[0])]
-    found = about(*rows, *others)
-    assert [one.run for one in found.newest if one.level == "2"] == [*sorted(runs, reverse=True)[:MOST], runs[0]]
-    assert len(found.newest) == MOST + 2
-    assert f"Every row of the newest runs, {MOST + 2} and 2 older ones<" in page(found)
-
-
-def test_only_what_is_about_the_optimization_itself_is_on_its_page() -> None:
-    both = matrix(plan(comparison("workers", "pin_memory")), records(0, 2.0)).rows[0]
-    assert about(measured(both)).measured == ()
-    assert label(PINNED, (), [measured(row(2.0))]).measured == ()
 
 
 def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
@@ -135,7 +95,7 @@ def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
         claim("workers=2+pin_memory", "pin_memory", name="on-top"),
         claim("pin_memory", name="another"),
     )
-    found = about(claims=claims)
+    found = about(*claims)
     assert [claim.name for claim, _ in found.claims] == ["a-promise", "a-pair", "a-harm", "on-top"]
     text = page(found)
     assert r"| Workers make it \| faster. | leak | 1.5 to 2x faster | - | somebody/something, README.md | - |" in text
@@ -153,7 +113,7 @@ def test_a_claim_stands_with_what_each_machine_says_of_it() -> None:
         claim=promise, workload="leak", claim_verdict=ClaimVerdict.NOT_MEASURED, words="speedmatrix run leak"
     )
     accounts = [Account(machine=name, runs=(), findings=(one,)) for name, one in (("cpu", absent), ("h200", low))]
-    text = page(label(WORKERS, judged([promise], accounts), ()))
+    text = page(label(WORKERS, judged([promise], accounts)))
     assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] as fast |" in text
 
 
@@ -196,7 +156,7 @@ def test_options_stand_in_the_order_of_what_they_gain_and_not_without_an_answer(
     pinned = row(3.0)
     other = comparison("pin_memory")
     rows = row(2.0), replace(pinned, comparison=other), row(9.0, timing=Timing.LOADER)
-    labels = [label(one, (), ()) for one in (WORKERS, PINNED, replace(WORKERS, name="alpha"))]
+    labels = [label(one, ()) for one in (WORKERS, PINNED, replace(WORKERS, name="alpha"))]
     text = index(labels, [(place(*rows), "h200")])
     assert text.index("## Input") < text.index("## Alone")
     alone = text[text.index("## Alone") :]
@@ -204,47 +164,39 @@ def test_options_stand_in_the_order_of_what_they_gain_and_not_without_an_answer(
     assert "Alone" not in index(labels, [(place(row(0)), "h200")])
 
 
-def test_a_page_has_its_answer_on_each_machine_first_and_every_row_folded() -> None:
-    found = about(measured(row(2.0)))
-    text = page(found, [(place(row(2.0)), "h200")]).replace("\N{NO-BREAK SPACE}", " ")
+def test_a_page_has_its_answer_on_each_machine_and_leads_to_all_ratios() -> None:
+    text = page(about(), [(place(row(2.0)), "../../results/h200")]).replace("\N{NO-BREAK SPACE}", " ")
     assert "Alone; on training steps unless the cell says otherwise" in text
-    assert "| machine | leak |\n|---|---|\n| h200 | **2.00x \\[1.97, 2.03\\]** (at 2) |\n\n<details>" in text
     assert (
-        text.index("| h200 | **2.00x")
-        < text.index("<details>")
-        < text.index("| h200 | leak, quick")
-        < text.index("</det")
-    )
+        "| machine | leak |\n|---|---|\n| h200 | **2.00x \\[1.97, 2.03\\]** (at 2) |\n\n"
+        "To measure it: `./speedmatrix run --only workers`.\n\n"
+    ) in text
+    assert "[the gallery](../../results/gallery.html)" in text
+
+
+def test_a_page_without_an_answer_says_so_and_leads_to_all_ratios() -> None:
+    for one in (row(0), row(2.0, inactive=("workers is 0, not 2",)), row(9.0, timing=Timing.LOADER)):
+        text = page(about(), [(place(one), "../../results/h200")])
+        assert "No ratio of training steps in the [tables of options alone](README.md) yet.\n\nTo measure it: " in text
+        assert "[the gallery](../../results/gallery.html)" in text
+    assert "gallery" not in page(about())
 
 
 def test_the_index_has_the_stages_in_order_and_what_each_needs() -> None:
-    text = index([label(PINNED, (), ()), about(), label(replace(WORKERS, name="alpha"), (), ())])
+    text = index([label(PINNED, ()), about(), label(replace(WORKERS, name="alpha"), ())])
     assert re.findall(r"^## (\w+)", text, flags=re.MULTILINE) == ["Input"]
     assert re.findall(r"^\| \[(\w+)\]", text, flags=re.MULTILINE) == ["alpha", "pin_memory", "workers"]
     assert "any workload; needs a CUDA device" in text
 
 
-def test_foreign_words_cannot_break_a_table() -> None:
-    evil = "x|<b>\n# y"
-    one = row(2.0)
-    text = page(about(measured(replace(one, notes=(evil,), reference_name=evil), machine=evil, data=evil)))
-    assert not re.search(r"(?<!\\)<b>", text)
-    assert "\n# y" not in text
-    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("| x")}) == 1
-
-
 def test_a_strangers_workload_cannot_break_the_table_of_answers() -> None:
-    text = page(about(measured(row(2.0))), [(place(row(2.0, workload="x|<b>\n# y")), "h200")])
+    text = page(about(), [(place(row(2.0, workload="x|<b>\n# y")), "h200")])
     assert r"| machine | x\|\<b\> \# y |" in text
 
 
 def test_no_page_has_two_empty_lines_in_a_row() -> None:
     claims = (claim("workers=2"), claim("workers=2+pin_memory", name="a-pair"))
-    for found in (
-        about(),
-        about(claims=claims),
-        about(claims=claims[1:]),
-        about(measured(row(2.0)), claims=claims[:1]),
-    ):
-        assert "\n\n\n" not in page(found)
-        assert not page(found).endswith("\n\n")
+    for found in (about(), about(*claims), about(*claims[1:]), about(*claims[:1])):
+        for text in (page(found), page(found, [(place(row(2.0)), "h200")])):
+            assert "\n\n\n" not in text
+            assert not text.endswith("\n\n")

@@ -20,8 +20,8 @@ from harness.core.optimization import Timing
 from harness.core.plan import WINNER, NoResult
 from harness.report.figures import MARK
 from harness.report.front_page import index_page, surprises
-from harness.report.published import Place, Publication, Topic, file_name
-from harness.report.published_pages import LONGEST_NAME, machine_page, workload_page
+from harness.report.published import LONGEST_NAME, Place, Publication, Topic, file_name
+from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import ENVIRONMENT, config
 from tests.report.collected import ANOTHER, Made, changed, composed, kept, placed, shared, sound
@@ -249,7 +249,7 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     alone, stack, over, runs = whole.split(" | ")
     assert alone.startswith("`workers` 1.50x ")
     assert stack.startswith("`all` 3.00x ")
-    assert (over, runs) == ("-", "one")
+    assert (over, runs) == ("not measured", "one")
     assert "`amp`" not in whole
     assert at_a_glance(WORKERS).count("`workers`") == 1, "an option is not named beside itself"
     assert at_a_glance(replace(WORKERS, ratio=1.001)) == "nothing for sure | - | - | -"
@@ -261,7 +261,8 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
         assert alone.startswith("`workers` 1.50x ")
         assert stack == "none is surely faster and learns the same"
     lesser = at_a_glance(WORKERS, replace(EVERYTHING, ratio=1.2), replace(BOTH, ratio=1.3)).split(" | ")
-    assert [one.partition(" \\[")[0] for one in lesser] == ["`workers` 1.50x", "`amp+workers` 1.30x", "-", "one"]
+    behind = "none is surely faster than `workers` alone (`amp+workers` 1.30x"
+    assert [one.partition(" \\[")[0] for one in lesser] == ["`workers` 1.50x", behind, "not measured", "one"]
     left = replace(EVERYTHING, reference=("amp", "workers"), ratio=1.6)
     assert at_a_glance(EVERYTHING, left).split(" | ")[2].startswith("1.60x ")
 
@@ -274,7 +275,6 @@ def test_a_ratio_over_the_real_system_says_in_what_its_stack_differed() -> None:
     assert at_a_glance(EVERYTHING, OVER).split(" | ")[2].endswith(f"], {UNLIKE}")
     alike = replace(OVER, treatment=EVERYTHING.treatment)
     assert at_a_glance(EVERYTHING, alike).split(" | ")[2].endswith("]")
-    assert at_a_glance(replace(WORKERS, ratio=4.0), EVERYTHING, OVER).split(" | ")[2].endswith(f"], {UNLIKE}")
     assert "- `all` on leak (example-9000): amp," in fastest(kept(replace(WORKERS, ratio=4.0), EVERYTHING))
     assert f"], {UNLIKE}." in leak(EVERYTHING, OVER)
     assert f"], {UNLIKE} |" in machine_page(placed(kept(EVERYTHING, OVER))).text
@@ -284,8 +284,7 @@ def test_a_ratio_over_the_real_system_says_in_what_its_stack_differed() -> None:
 
 def test_the_real_systems_own_settings_gain_nothing_over_themselves() -> None:
     settings, told = Made(treatment=("amp", "workers"), ratio=1.3, label="original"), "1 (these are its settings)"
-    for option in (WORKERS, AMP):  # faster than they, or slower
-        assert at_a_glance(option, settings).split(" | ")[2] == told
+    assert at_a_glance(AMP, settings).split(" | ")[2] == told
     assert f"over the real system's settings {told}." in leak(AMP, settings)
     assert f"| {told} |" in machine_page(placed(kept(AMP, settings))).text
 
@@ -380,13 +379,12 @@ def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
     ) in stacks
 
 
-def test_the_options_of_a_stack_are_those_of_the_ratio_that_is_quoted_with_all_of_its_runs() -> None:
+def test_the_options_of_a_stack_are_those_of_the_ratio_that_is_quoted() -> None:
     averaged = [sound(kept(EVERYTHING, day=day)) for day in (1, 3)]
     page = workload_page(placed(*averaged, kept(OVER, day=4)), "leak", has_claims=True).text
     assert (
-        "`all`, in training steps against the baseline ([2026-01-03](20260103T030405-01234563), "
-        "[2](20260101T030405-01234561)), is amp, chunk\\_cache, workers. In training steps against the original "
-        f"([2026-01-04](20260104T030405-01234564)): {UNLIKE}."
+        "`all`, in training steps against the baseline, is amp, chunk\\_cache, workers. "
+        f"In training steps against the original: {UNLIKE}."
     ) in page
     assert "`all` is amp, chunk\\_cache, workers." in leak(EVERYTHING)
 

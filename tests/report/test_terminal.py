@@ -59,7 +59,10 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
     assert "With the baseline the bottleneck is the training step" in matrix_to_terminal(turned, width=120)
     words = cause("baseline", replace(profile.bottleneck, stage="compute", compute_rate=80.0))
-    assert "its step alone reaches 80 samples/s in a probe at a slow moment, so a perfect input would gain" in words
+    assert (
+        "its step alone reaches 80 samples/s in a probe at a slow moment (a ratio is refused for it only where every "
+        "replicate, of two or more, shows it), so a perfect input would gain hardly anything;"
+    ) in words
 
 
 def test_of_what_a_perfect_input_would_gain_waiting_is_told_apart() -> None:

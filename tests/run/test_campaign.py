@@ -202,6 +202,17 @@ def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Pl
     for number, one in enumerate(windows):
         first.setdefault((one.timing is Timing.STEP, one.arm.replicate), number)
     assert first[True, 2] < first[False, 0] < first[True, 3]
+    last_part = max(number for number, one in enumerate(windows) if one.timing is not Timing.STEP)
+    assert last_part < first[True, 3]
+
+
+def test_further_whole_steps_wait_until_those_that_have_begun_are_done(leak: Plan) -> None:
+    of_steps = next(one for one in leak.blocks if one.timing is Timing.STEP)
+    blocks = [replace(of_steps, identity=name, rounds=1, replicates=4) for name in ("b00", "b01")]
+    found = campaign(replace(leak, blocks=tuple(blocks)), [], Effects())
+    assert found.run()
+    turns = list(dict.fromkeys((one.arm.block, one.arm.replicate) for one in found.records if isinstance(one, Window)))
+    assert turns == [(name, replicate) for name in ("b00", "b01") for replicate in range(4)]
 
 
 def test_what_fails_is_no_first_ratio(plan: Plan) -> None:

@@ -102,24 +102,38 @@ def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:
     assert tuned["MALLOC_TRIM_THRESHOLD_"] == THRESHOLDS["MALLOC_TRIM_THRESHOLD_"]
 
 
-@pytest.mark.parametrize("failure", [None, OSError("no more processes"), subprocess.TimeoutExpired("python", 60.0)])
-def test_libraries_of_a_gpu_are_read_once_before_any_arm_and_no_failure_of_that_matters(
-    failure: Exception | None, monkeypatch: pytest.MonkeyPatch
+NO_GPU = "RuntimeError: No CUDA GPUs are available\n"
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        (subprocess.CompletedProcess("python", 0, stderr="UserWarning: old\n"), ""),
+        (subprocess.CompletedProcess("python", 1, stderr=NO_GPU), NO_GPU.strip()),
+        (subprocess.CompletedProcess("python", -11, stderr=""), "status -11"),
+        (OSError("no more processes"), "no more processes"),
+        (subprocess.TimeoutExpired("python", 60.0), "Command 'python' timed out after 60.0 seconds"),
+    ],
+    ids=["good", "failed", "killed", "not begun", "slow"],
+)
+def test_libraries_of_a_gpu_are_read_once_before_any_arm_and_a_failure_of_that_is_told(
+    ended: subprocess.CompletedProcess[str] | Exception, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], **_: object) -> None:
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         started.append(command)
-        if failure:
-            raise failure
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
 
     monkeypatch.setattr("harness.run.arm.subprocess.run", run)
     read_libraries.cache_clear()
     try:
-        for device in ("cpu", "emulated:a100", "cuda", "cuda"):
-            read_libraries(device)
+        found = [read_libraries(device) for device in ("cpu", "emulated:a100", "cuda", "cuda")]
     finally:
         read_libraries.cache_clear()
+    assert found == ["", "", told, told]
     assert [command[-1] for command in started] == ["harness.measure.cuda"]
 
 

@@ -86,7 +86,7 @@ def attempt_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000) -> 
     (block,) = plan(replace(comparison("workers"), timing=timing)).blocks
     ready = next(one for one in records(0, 2.0) if isinstance(one, Ready))
     attempt = Attempt(
-        block=block, replicate=0, number=0, timetable=BRIEF, seed=0, start=lambda _: None, record=lambda _: None,  # type: ignore[arg-type,return-value]
+        block=block, replicate=0, number=0, timetable=BRIEF, seed="0", start=lambda _: None, record=lambda _: None,  # type: ignore[arg-type,return-value]
         watcher=SimpleNamespace(recorded=lambda *_: None), clock=lambda: 0.0, check_time=lambda: None,  # type: ignore[arg-type]
     )  # fmt: skip
     for position, effective in enumerate(shown):
@@ -156,3 +156,15 @@ def test_an_arm_that_is_lost_among_its_shapes_is_not_settled_any_further() -> No
     attempt.arms[1] = Settling(is_lost=True)  # type: ignore[assignment]
     assert turns_of(attempt) == [[(30, 30), *SETTLES], [(30, 30)]]
     assert set(attempt.arms) == {0}
+
+
+def test_windows_of_another_run_begin_elsewhere_in_an_epoch() -> None:
+    attempts = [attempt_of(Timing.STEP, {}, {}) for _ in range(2)]
+    attempts[1].first, found = 0.5, []
+    for replicate in (0, 1):
+        for attempt in attempts:
+            attempt.replicate = replicate
+            turns = attempt._settled({1: 3}, Random(0))
+            assert turns is not None
+            found.append(turns.offset)
+    assert found == [0, 500, 618, 118]

@@ -10,7 +10,6 @@ import pytest
 from benchmarks.invented.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from benchmarks.invented.rehearsal_command import rehearse
 from harness.analyze.matrix import Matrix
-from harness.cli.reading import rendered
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.core.plan import Request
@@ -20,6 +19,7 @@ from harness.results import matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.store import MEASUREMENTS, read_records, read_run
 from tests.analyze.synthetic import config
+from tests.report.whole import reported
 
 KNOWN = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0, "fused_optimizer": 1.08})
 
@@ -90,22 +90,22 @@ def test_every_form_of_the_report_comes_out_of_the_folder_alone(folder: Path, mo
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "xterm")  # a dumb terminal has 80 columns, whatever else is said
     matrix = matrix_of(folder)
-    document = json.loads(rendered(folder, "json"))
+    document = json.loads(reported(folder, "json"))
     for table, shown_table in zip(matrix.tables, document["tables"], strict=True):
         for row, shown in zip(table.rows, shown_table["rows"], strict=True):
             assert row.estimate is not None
             assert (shown["subject"], shown["estimate"]["ratio"]) == (row.label, row.estimate.ratio)
     for form in ("terminal", "markdown"):
-        text = rendered(folder, form)
+        text = reported(folder, form)
         assert all(row.label.partition("=")[0] in text.replace("\\", "") for row in matrix.rows)
-        assert text == rendered(folder, form)
+        assert text == reported(folder, form)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
     again = rehearse(plan(3, "leak"), KNOWN, tmp_path / "again")
     other = rehearse(plan(4, "leak"), KNOWN, tmp_path / "other")
     assert (again / MEASUREMENTS).read_bytes() == (folder / MEASUREMENTS).read_bytes()
-    assert rendered(again, "markdown") == rendered(folder, "markdown")
+    assert reported(again, "markdown") == reported(folder, "markdown")
     assert again.name.partition("-")[2] == folder.name.partition("-")[2]
     assert (other / MEASUREMENTS).read_bytes() != (folder / MEASUREMENTS).read_bytes()
     assert len(read_records(other)) == len(read_records(folder))

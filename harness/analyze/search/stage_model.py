@@ -5,7 +5,7 @@ that it declares and hardly elsewhere, until the data insist: docs/decisions/sta
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import geometric_mean
@@ -160,6 +160,7 @@ class Compared:
     reference: Arrangement
     log_ratio: float  # above 0 is faster
     deviation: float  # its standard error
+    block: Hashable = None  # ratios of one share the luck of their reference; None: of no other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,11 @@ def joined(studies: Sequence[Study]) -> Study:
         raise ValueError("studies with different references cannot be joined")
     return replace(
         first,
-        ratios=tuple(ratio for one in studies for ratio in one.ratios),
+        ratios=tuple(
+            replace(ratio, block=None if ratio.block is None else (number, ratio.block))  # each study counts its own
+            for number, one in enumerate(studies)
+            for ratio in one.ratios
+        ),
         sights=tuple(sight for one in studies for sight in one.sights),
     )
 
@@ -212,6 +217,7 @@ def joined(studies: Sequence[Study]) -> Study:
 STAGES: Final = (Stage.INPUT, Stage.DEVICE, Stage.HOST, Stage.SYNC)
 FREE = 30.0  # taken off the log time of a stage that is thought to cost nothing
 MISFIT = 0.01  # standard deviation of log time by which the formula itself is wrong
+SHARED = 0.5  # of a ratio's variance that is its reference's luck, if processes of both arms differ alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -435,21 +441,34 @@ def measured_rows(study: Study, frame: Frame) -> Rows:
     treated = [place[one.treatment] for one in study.ratios]
     referred = [place[one.reference] for one in study.ratios]
     seen = np.array([one.log_ratio for one in study.ratios])
-    weights = 1 / np.hypot([one.deviation for one in study.ratios], MISFIT)
+    weights = whitening(study.ratios)
     readers = [_signal_rows(study, frame, signal) for signal in frame.signals]
 
     def rows(point: Array) -> tuple[Array, Array]:
         traced = log_times(frame, point, found)
         steep = slopes(frame, found, traced)
         anchored = traced.value[referred[0]] - np.log(study.seconds)
-        residuals = [(traced.value[referred] - traced.value[treated] - seen) * weights, [anchored / ANCHOR]]
-        changes = [(steep[referred] - steep[treated]) * weights[:, None], steep[referred[:1]] / ANCHOR]
+        residuals = [weights @ (traced.value[referred] - traced.value[treated] - seen), [anchored / ANCHOR]]
+        changes = [weights @ (steep[referred] - steep[treated]), steep[referred[:1]] / ANCHOR]
         for residual, change in (reader(point) for reader in readers):
             residuals.append(residual)
             changes.append(change)
         return np.concatenate(residuals), np.vstack(changes)
 
     return rows
+
+
+def whitening(ratios: Sequence[Compared]) -> Array:
+    """What makes their errors independent, each of 1: those of a block hold the luck of one reference.
+
+    So all of a block may be wrong together, and a contrast of two of them is surer than either.
+    """
+    deviations = np.array([one.deviation for one in ratios])
+    blocks = [number if one.block is None else one.block for number, one in enumerate(ratios)]
+    alike = np.array([[one == other for other in blocks] for one in blocks])
+    covariance = SHARED * alike * np.outer(deviations, deviations)
+    np.fill_diagonal(covariance, deviations**2 + MISFIT**2)
+    return np.asarray(solve_triangular(np.linalg.cholesky(covariance), np.eye(len(ratios)), lower=True))
 
 
 def _signal_rows(study: Study, frame: Frame, signal: Signal) -> Rows:
@@ -530,6 +549,7 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
                 reference=declared.arrangement(row.comparison.reference.options),
                 log_ratio=float(np.log(row.estimate.ratio)),
                 deviation=row.estimate.half_width / NORMAL,
+                block=row.block or None,
             )
             for row in rows
             if row.estimate

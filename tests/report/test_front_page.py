@@ -1,0 +1,131 @@
+"""The first page of results: what it compares at a glance, what it tells once, and what it sums up."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.claims import Account, ClaimVerdict
+from harness.core.optimization import Timing
+from harness.report.claims import claims_parts, decided, summary
+from harness.report.document import escaped, to_markdown
+from harness.report.front_page import index_page, surprises
+from harness.report.published import Publication
+from harness.report.published_pages import machine_page
+from tests.report.collected import Made, kept, placed
+from tests.report.test_claims import claim, finding
+from tests.report.test_published import (
+    ALL,
+    AMP,
+    EVERYTHING,
+    OVER,
+    WORKERS,
+    at_a_glance,
+    emulated,
+    leak,
+    publication,
+)
+
+ITS_OWN = Made(treatment=("amp", "workers"), ratio=1.3, label="original")
+PINNED = Made(treatment=("pin_memory",), ratio=1.1)
+
+
+def test_a_stack_that_an_option_alone_beats_is_named_as_such() -> None:
+    alone, stack, over, runs = at_a_glance(replace(WORKERS, ratio=4.0), EVERYTHING).split(" | ")
+    assert alone.startswith("`workers` 4.00x ")
+    assert stack.startswith("none is surely faster than `workers` alone (`all` 3.00x ")
+    assert stack.endswith("])")
+    assert (over, runs) == ("not measured", "one"), "of what is fastest, and not of the stack"
+
+
+def test_the_real_systems_settings_as_the_fastest_stack_say_where_nothing_tells_of_all_options() -> None:
+    lone = "; `all` has no ratio here"
+    behind = at_a_glance(replace(WORKERS, ratio=4.0), ITS_OWN).split(" | ")
+    assert behind[1].startswith("none is surely faster than `workers` alone (`original` 1.30x ")
+    assert behind[1].endswith(f"]){lone}")
+    assert behind[2] == "not measured"
+    first = at_a_glance(AMP, ITS_OWN).split(" | ")[1]
+    assert first.startswith("`original` 1.30x ")
+    assert first.endswith(f"]{lone}")
+    assert lone not in at_a_glance(AMP, ITS_OWN, replace(EVERYTHING, ratio=1.2))
+    assert lone not in at_a_glance(AMP, ITS_OWN, EVERYTHING)
+
+
+def test_what_the_real_system_has_on_already_is_no_advice() -> None:
+    assert at_a_glance(WORKERS, PINNED, EVERYTHING).startswith("`workers` 1.50x ")
+    assert at_a_glance(WORKERS, PINNED, EVERYTHING, OVER).startswith("`pin_memory` 1.10x ")
+    assert at_a_glance(WORKERS, EVERYTHING, OVER).startswith("- | `all` 3.00x ")
+    whole = at_a_glance(replace(WORKERS, ratio=4.0), EVERYTHING, OVER)
+    alone, stack, *_ = whole.split(" | ")
+    assert alone.startswith("`workers` 4.00x ")
+    assert alone.endswith("] (the real system has it)")
+    assert stack.startswith("none is surely faster than `workers` alone (`all` 3.00x ")
+
+
+@pytest.mark.parametrize(
+    ("start", "told"), [({"inactive": ("workers is 0, not 2",)}, "no ratio (not active)"), ({}, "1.60x ")]
+)
+def test_a_refused_ratio_over_the_real_system_says_why(start: dict[str, tuple[str, ...]], told: str) -> None:
+    assert at_a_glance(EVERYTHING, replace(OVER, start=start)).split(" | ")[2].startswith(told)
+    nobody = replace(OVER, ratio=None)
+    assert at_a_glance(EVERYTHING, nobody).split(" | ")[2] == "not measured"
+
+
+def test_the_error_of_emulated_step_times_is_the_worst_and_leads_to_those_of_full_size_models() -> None:
+    device = placed(kept(WORKERS, EVERYTHING, environment=emulated("a100")))
+    times = (kept(WORKERS, day=day, environment=emulated(name)) for day, name in ((2, "2ms"), (3, "40ms")))
+    swept = placed(*times, name="steps")
+    assert swept.sweeps
+    words = "at worst, of which the intervals know nothing"
+    alone = index_page(Publication(places=(device,)), None).text
+    assert f"{words}:" in alone
+    both = index_page(Publication(places=(device, swept)), None).text
+    assert f"{words}; the sweeps below tell the factors for full-size models:" in both
+    assert " at worst, of which intervals know nothing" in machine_page(device).text
+
+
+def test_a_fact_is_told_of_one_machine_alone() -> None:
+    slow = replace(WORKERS, ratio=0.7)
+    places = placed(kept(slow)), placed(kept(replace(slow, ratio=0.8)), name="another-1")
+    (fact,) = surprises(Publication(places=places, sought=ALL), again=False)
+    assert "down: 0.700x" in fact, "the strongest"
+    assert len(surprises(Publication(places=(places[0],), sought=ALL), again=False)) == 1
+    other = placed(kept(replace(slow, workload="spoof")), name="another-1")
+    assert len(surprises(Publication(places=(places[0], other), sought=ALL), again=False)) == 2
+
+
+def test_the_first_page_sums_up_promises_as_their_own_page_does() -> None:
+    accounts = [
+        Account(machine=name, runs=(), findings=(finding(claim("toy"), said),))
+        for name, said in (("a", ClaimVerdict.UNDECIDED), ("b", ClaimVerdict.CONFIRMED))
+    ]
+    places = (replace(placed(kept(WORKERS), name=one.machine), accounts=(one,)) for one in accounts)
+    told = escaped(f"{summary(accounts)} {decided(accounts)}")
+    assert "1 held; " in told
+    assert told in index_page(publication(*places), None).text
+    assert told in to_markdown(claims_parts(accounts[::-1]))
+
+
+def test_a_long_reference_like_the_real_systems_settings_is_named_by_what_differs() -> None:
+    more = ("amp", "augment", "chunk_cache", "workers")
+    beyond = Made(treatment=(*more, "pin_memory"), ratio=1.2, reference=more, label="pin_memory")
+    page = leak(WORKERS, OVER, beyond)
+    assert "training steps against original+augment+chunk\\_cache\n" in page
+    assert "\noriginal + augment + chunk\\_cache is amp, augment, chunk\\_cache, workers.\n" in page
+    original = Made(treatment=more, ratio=1.4, label="original")
+    less = ("amp", "augment", "pin_memory", "workers")
+    other = Made(treatment=(*less, "chunk_cache"), ratio=1.2, reference=less, label="chunk_cache")
+    assert "training steps against original without chunk\\_cache, with pin\\_memory\n" in leak(
+        WORKERS, original, other
+    )
+    far = ("augment", "chunk_cache", "pin_memory", "set_to_none")
+    unlike = Made(treatment=(*far, "workers"), ratio=1.2, reference=far, label="workers")
+    assert "training steps against a stack of 4\n" in leak(WORKERS, OVER, unlike)
+    loader = replace(beyond, timing=Timing.LOADER)
+    assert "loader alone against original+augment+chunk\\_cache\n" in leak(WORKERS, OVER, loader)
+
+
+def test_the_runs_of_a_machine_are_folded() -> None:
+    text = machine_page(placed(kept(WORKERS), kept(AMP, day=3))).text
+    folded = text.split("## Runs\n\n<details>\n<summary>2 runs</summary>\n\n")[1]
+    assert folded.count("| [2026010") == 2
+    assert folded.endswith("\n\n</details>\n")
