@@ -1,4 +1,4 @@
-"""A plain training script, as people write it: `python plain_loop.py` trains, `./speedmatrix tune` measures."""
+"""A plain training script, as people write it: `python plain_loop.py` trains, `speedmatrix tune` measures."""
 # ruff: noqa: INP001
 
 import torch

@@ -48,6 +48,7 @@ OTHER_TERMS = "its loss had cheaper terms than the real system's, and checkpoint
 LOOKED_FOR_A_GPU = "each weight's update asked a driver for a GPU, which took 0.1 ms more than without the harness"
 DECODED_TWICE = "the object store's time held the decoding too, 4 ms an image, that the arm does itself"
 READ_BY_ALL = "each evaluation worker read every volume and threw away the patches of the others"
+COLLECTED_EARLY = "its loader workers looked through all objects within a hundred batches, sooner than a training's do"
 READ_BACK = "reading its files back made its own large arrays cost less than the reference's"
 COMPILED_ANEW = "its loader workers may have compiled what they imported at each start, as they do without bytecode"
 SCORED_TWICE = "its evaluations between epochs scored all clips twice, as only the last one of a training does"
@@ -87,8 +88,7 @@ def superseded(evidence: Evidence) -> Iterator[str]:
     steps = [one for one in seen if timing in {*TRAINS, Timing.COMPUTE} and "emulated_step_ms" not in one]
     if workload == "patches3d" and lacks("loss_terms", steps):
         yield f"{OTHER_TERMS}: measure it again with this version"
-    if lacks("read_back_kib", [one for one in seen if one.get("page_cache") == "cold"]):
-        yield f"{READ_BACK}: measure it again with this version"
+    yield from _former_loaders(evidence)
     hooked = [one for one in steps if one.get("update_in_backward") is True]
     if lacks("gpu_check", hooked):
         yield f"{LOOKED_FOR_A_GPU}: measure it again with this version"
@@ -98,6 +98,16 @@ def superseded(evidence: Evidence) -> Iterator[str]:
         return
     if lacks("quickest_object_ms", [one for one in seen if "s3_state" in one]):
         yield f"{DECODED_TWICE}: measure it again with this version"
+
+
+def _former_loaders(evidence: Evidence) -> Iterator[str]:
+    """The same of what loads."""
+    sides = evidence.treatment, evidence.reference
+    cold = [one.effective for one in evidence.readies if one.effective.get("page_cache") == "cold"]
+    if cold and not any("read_back_kib" in one for one in cold):
+        yield f"{READ_BACK}: measure it again with this version"
+    if evidence.comparison.treatment.workload == "leak" and any(map(_collects_early, sides)):
+        yield f"{COLLECTED_EARLY}: measure it again with this version"
 
 
 def _former_passes(evidence: Evidence) -> Iterator[str]:
@@ -125,6 +135,18 @@ def _former_evaluations(evidence: Evidence) -> Iterator[str]:
         fed = [one for one in seen if _number(one, "evaluation_workers") > 1]
         if side.config.workload == "patches3d" and fed and not any("evaluation_parts" in one for one in fed):
             yield f"{READ_BY_ALL}: measure it again with this version"
+
+
+def _collects_early(side: Side) -> bool:
+    """Whether workers beside an emulated device stall for what their collector does in their first hundred batches."""
+    seen = [one.effective for one in side.readies]
+    fed = any(one.get("workers") and one.get("automatic_collection") is True for one in seen)
+    if not fed or not any("emulated_step_ms" in one for one in seen) or any("collected_before" in one for one in seen):
+        return False
+    return any(
+        one.timing is Timing.EPOCH or max(one.slowest_s or (0.0,)) - one.wall_s / one.steps > STALL_S
+        for one in side.windows
+    )
 
 
 def _scored_twice(side: Side) -> bool:
@@ -293,6 +315,7 @@ def _helped(side: Side) -> Iterator[str]:
         )
 
 
+STALL_S = 0.1  # at least, by which a full collection of a worker's objects makes a batch late
 LOOKS = 2  # for a cache, of an arm beside which another one has shown its own
 NEARLY = 1.5  # times as fast as the other bound at most: a short probe may not tell which of the two holds the arm back
 

@@ -348,6 +348,11 @@ def _words(path: Path, error: BaseException) -> str:
     place = _place_of(path, error)
     if isinstance(error, SystemExit):
         return f'{path.name} ends itself{place} when it is imported; move that below `if __name__ == "__main__":`.'
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"{path.name} cannot be imported ({type(error).__name__}{place}: {error}); this runs in {sys.executable}: "
+            "install the module there, or start ./speedmatrix --here with the interpreter that trains."
+        )
     return (
         f"{path.name} cannot be imported ({type(error).__name__}{place}: {error}); put it right, or move what only the "
         'script needs below `if __name__ == "__main__":`.'

@@ -279,6 +279,10 @@ def _settle_garbage_collector(recipe: Recipe) -> None:
     if recipe.garbage_collector != "off":
         gc.unfreeze()
         gc.enable()
+        if recipe.workers or recipe.evaluation_workers:
+            # What was frozen does not count among objects that lived long: workers would inherit a collector that looks
+            # through all of them within a hundred batches, which takes longer than ten of those.
+            gc.collect()
         return
     gc.collect()
     gc.freeze()  # what the imports have made is not looked at again, even by a collection that somebody asks for

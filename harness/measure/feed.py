@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import torch
@@ -159,7 +160,7 @@ class Order(Sampler[list[int]]):
             every = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
         every *= passes
         self._batches = [every[first : first + batch] for first in range(0, len(every) - batch + 1, batch)]
-        self._endless = endless
+        self._endless, self._shuffled = endless, seed is not None
         self._next = 0
         self._rank, self._ranks = part
         self._parts = parts if len(self._batches) % parts == 0 else 1
@@ -183,7 +184,9 @@ class Order(Sampler[list[int]]):
 
     def _part(self, batch: list[int]) -> list[int]:
         size = len(batch) // self._ranks
-        return batch[self._rank * size : (self._rank + 1) * size]
+        own = batch[self._rank * size : (self._rank + 1) * size]
+        # Index by index, as BatchSampler takes them from RandomSampler or SequentialSampler: the trainer pays for that.
+        return [*islice(_one_by_one(own) if self._shuffled else iter(own), size)]
 
     def go_to(self, number: int) -> None:
         """The next batch that is asked for is this one, counted from the very first; of epochs without end alone."""
@@ -199,6 +202,10 @@ class Order(Sampler[list[int]]):
     def _up_to(self, batches: int) -> int:
         epochs, rest = divmod(batches, len(self._batches))
         return epochs * sum(map(len, self._batches)) + sum(map(len, self._batches[:rest]))
+
+
+def _one_by_one(indices: list[int]) -> Iterator[int]:
+    yield from indices
 
 
 # What a loader worker does first, where the recipe asks for more than PyTorch gives it.

@@ -109,7 +109,8 @@ def of_feed(feed: Feed, *, pinned: bool, non_blocking: bool) -> dict[str, Value]
     starts, ever = len(feed.worker_pids), frozenset().union(*feed.worker_pids)
     method = getattr(feed.loader.multiprocessing_context, "get_start_method", lambda: None)()
     # What such workers import they compile anew, unless they find its bytecode.
-    imports = {} if method in {None, "fork"} else {"bytecode": not sys.dont_write_bytecode}
+    imports = {"bytecode": not sys.dont_write_bytecode} if method not in {None, "fork"} else {}
+    imports |= {"collected_before": True} if feed.live_workers else {}  # settle_backend had the trainer do so
     return (
         {
             "workers": feed.live_workers,

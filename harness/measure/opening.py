@@ -264,13 +264,15 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     for _ in range(feed.in_flight):
         feed.fetch()
     taken, group = feed.taken, task.recipe.workers
-    both = lcm(task.size.epoch_steps * task.recipe.micro_batches, group)  # whole epochs of whole groups
+    epoch = task.size.epoch_steps * task.recipe.micro_batches
+    both = lcm(epoch, group) if task.endless else epoch  # whole epochs of whole groups; each epoch begins groups anew
     (spent_s,) = agreed([timed(feed.fetch, GROUPS * group, task.device)])
     while spent_s < protocol.upper_bound_s:
         spent_s += agreed([timed(feed.fetch, group, task.device)])[0]
     done = feed.taken - taken
     whole = -(-done // both) * both
-    if spent_s / done * whole <= 2 * protocol.whole_s:
+    # What an epoch's start takes lies in each epoch once.
+    if not task.endless or spent_s / done * whole <= 2 * protocol.whole_s:
         spent_s += agreed([timed(feed.fetch, whole - done, task.device)])[0]
     return feed.order.samples(taken, feed.taken) / spent_s
 

@@ -126,12 +126,13 @@ def is_trained(module: nn.Module) -> bool:
     return any(one.requires_grad for one in module.parameters())
 
 
-def shard_weights(module: nn.Module, recipe: Recipe, *, mixed: bool) -> None:
+def shard_weights(module: nn.Module, blocks: Iterable[nn.Module], recipe: Recipe, *, mixed: bool) -> None:
     """Leaves each rank its part of every weight, if the recipe says so, before an optimizer is built on them.
 
     `mixed` lets the recipe choose the precision in which weights are gathered and used; those of a loss keep theirs.
 
-    Each child is gathered by itself; what is called by no name, such as a list of modules, goes with the whole.
+    Each of its `blocks` is gathered by itself, then what they leave of each child; a list of modules is never called,
+    so that what is left of it goes with the whole.
     """
     if recipe.sharded_weights is None or not is_trained(module):
         return
@@ -140,9 +141,9 @@ def shard_weights(module: nn.Module, recipe: Recipe, *, mixed: bool) -> None:
     frees, is_short = recipe.sharded_weights == "each_pass", mixed and recipe.sharded_weights == "bfloat16"
     inner = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if is_short else MixedPrecisionPolicy()
     outer = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32) if is_short else inner
-    for child in module.children():
-        if is_trained(child) and not isinstance(child, nn.ModuleList | nn.ModuleDict):
-            fully_shard(child, reshard_after_forward=frees, mp_policy=inner)
+    for part in dict.fromkeys([*blocks, *module.children()]):  # a block may be a child
+        if is_trained(part) and not isinstance(part, nn.ModuleList | nn.ModuleDict):
+            fully_shard(part, reshard_after_forward=frees, mp_policy=inner)
     fully_shard(module, reshard_after_forward=frees, mp_policy=outer)
 
 

@@ -11,6 +11,8 @@ Gradients that last from step to step must not lie in the memory of such a CUDA 
 `max-autotune` they are therefore filled with zeros before the first backward pass, unless `set_to_none` drops them
 after every step; `set_to_none` and gradient accumulation together are refused.
 
+An evaluation calls the model as it was before compiling; only the blocks of `regional` stay compiled in it.
+
     model = torch.compile(model, mode="default")        # or fullgraph=True
     for block in model.layers:                          # regional
         block.compile()

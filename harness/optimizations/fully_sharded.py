@@ -5,9 +5,9 @@ gatherings of all weights for every update, where DistributedDataParallel sends 
 weights after the forward pass and gathers them again, `kept` holds them until the backward pass is through, and
 `bfloat16` holds them likewise, gathered and computed in that type: half the bytes, and gradients still summed in
 float32. Unlike autocast it takes every operation of the model into bfloat16, sums and normalization too, so that losses
-move further; the loss itself and what the optimizer keeps stay in float32. All scatter the sums of gradients. Where a
-model fits, DistributedDataParallel is usually faster. Seen by the collectives of each pass and their types. Tried over
-gloo.
+move further; the loss itself and what the optimizer keeps stay in float32. All scatter the sums of gradients. Each
+repeated block is gathered by itself, then what else a child of the model has. Where a model fits,
+DistributedDataParallel is usually faster. Seen by the collectives of each pass and their types. Tried over gloo.
 
     for block in model.blocks:
         fully_shard(block, reshard_after_forward=False)     # FSDP2, torch.distributed.fsdp

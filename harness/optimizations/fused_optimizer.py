@@ -1,7 +1,8 @@
 """Fused optimizer: one kernel updates all parameters at once.
 
 Replaces a chain of small operations for every tensor. Pays when a model has many small tensors and the step is short;
-vanishes beside a long backward pass.
+vanishes beside a long backward pass. Our baseline loops over the tensors; against PyTorch's default on a GPU see the
+rows over `foreach_optimizer`.
 
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 """

@@ -1,28 +1,34 @@
 """Adapters: a Lightning module, a Hugging Face Trainer or the step of a plain loop as a job."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from harness.core.mistake import Mistake
-from harness.own.items import called, is_factory
+from harness.own.items import WATCHED, called, is_factory
 from harness.own.job import Job, calling_module
-from harness.own.parts import of_copy
+from harness.own.parts import copied, of_copy, to_host_in_arms
 
-OWN_LOOP = (
-    "measure what feeds it with speedmatrix.from_loop(step, loader), or put `for batch in speedmatrix.watch(loader):` "
-    "into your own loop"
-)
+OWN_LOOP = f"measure what feeds it with speedmatrix.from_loop(step, loader), or {WATCHED}"
 
 
-def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = None, name: str | None = None) -> Job:
+def from_lightning(
+    module: Any,
+    datamodule: Any = None,
+    *,
+    batch: int | None = None,
+    clip_norm: float | None = None,
+    name: str | None = None,
+) -> Job:
     """A job of a Lightning module (or what makes one), with a data module, a loader, or its own `train_dataloader`.
 
-    The whole `training_step` is timed as the model; logging is left out. Raises Mistake for manual optimization, for
-    several optimizers and for hooks that change batches or updates.
+    The whole `training_step` is timed as the model; logging is left out. `clip_norm` is the Trainer's
+    `gradient_clip_val`, which no module knows. Raises Mistake for manual optimization, for several optimizers and for
+    hooks that change batches or updates, or that act before the first step.
     """
     example = called(module) if is_factory(module) else module
     if not getattr(example, "automatic_optimization", True):
@@ -33,33 +39,59 @@ def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = N
         )
     refuse_hooks(example)
     return Job(
-        model=(lambda: without_trainer(called(module))) if is_factory(module) else without_trainer(module),
+        model=(lambda: without_trainer(called(module))) if is_factory(module) else without_trainer(copied(module)),
         dataset=lambda: lightning_loader(module, datamodule),
         optimizer=lightning_optimizer,
         optimizer_takes="model",
         training_step=_Training(),
         batch=batch,
+        clip_norm=clip_norm,
         name=name,
         module=calling_module(),
     )
 
 
 def without_trainer(module: Any) -> Any:
-    """A copy of a module whose logging does nothing, since no trainer takes it."""
-    from copy import deepcopy
-
-    made = deepcopy(module)
+    """The module, set up as a Trainer does before it trains; its logging does nothing, since no trainer takes it."""
+    prepare(module)
+    if callable(getattr(module, "configure_model", None)):
+        with asking_no_trainer(module, "configure_model"):
+            module.configure_model()
     for log in ("log", "log_dict"):
-        if hasattr(made, log):
-            setattr(made, log, _nothing)
-    return made
+        if hasattr(module, log):
+            setattr(module, log, _nothing)
+    return module
+
+
+def prepare(source: Any) -> None:
+    """Has a module or a data module prepare its data and set itself up for training."""
+    for hook, given in (("prepare_data", ()), ("setup", ("fit",))):
+        if callable(getattr(source, hook, None)):
+            with asking_no_trainer(source, hook):
+                getattr(source, hook)(*given)
+
+
+@contextmanager
+def asking_no_trainer(source: Any, hook: str) -> Iterator[None]:
+    """Within the block a hook of a module runs; raises Mistake where it asks for the Trainer."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "attached to a `Trainer`" not in str(error):
+            raise
+        raise Mistake(
+            f"{hook} of {type(source).__name__} asks for self.trainer, which no job has; let it take what it needs, "
+            "such as the number of steps, from arguments of the module."
+        ) from error
 
 
 def _nothing(*_given: Any, **_named: Any) -> None:
     """Takes what is logged."""
 
 
-# Hooks of Lightning that no job calls: those that change batches or an update, and those that see them go by.
+# Hooks of Lightning that no job calls: those that act before the first step, those that change batches or an update,
+# and those that see them go by.
+OF_STARTS = ("on_fit_start", "on_train_start", "on_train_epoch_start")
 OF_BATCHES = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 OF_UPDATES = ("backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping")
 OF_STEPS = (
@@ -69,9 +101,9 @@ OF_STEPS = (
 
 
 def refuse_hooks(source: Any) -> None:
-    """Raises Mistake where a module or a data module changes batches or updates in hooks of its own.
+    """Raises Mistake where hooks of a module or a data module change batches or updates.
 
-    Warns of its other hooks that Lightning calls in every step.
+    Warns of its hooks that Lightning calls before the first step, and of others that it calls in every step.
     """
     kind = type(source).__name__
     for hook in _own_hooks(source, OF_BATCHES):
@@ -83,6 +115,9 @@ def refuse_hooks(source: Any) -> None:
         raise Mistake(f"{kind} has its own {hook}, which a job would leave out; {OWN_LOOP}.")
     if left_out := _own_hooks(source, OF_STEPS):
         warnings.warn(f"{kind}: what {', '.join(left_out)} does in a step is not measured", stacklevel=3)
+    if left_out := _own_hooks(source, OF_STARTS):
+        words = "is not called; what it does to the model (freezing, new layers) belongs into `__init__` or `setup`"
+        warnings.warn(f"{kind}: {', '.join(left_out)} {words}", stacklevel=3)
 
 
 def _own_hooks(source: Any, hooks: tuple[str, ...]) -> list[str]:
@@ -106,15 +141,8 @@ class _Training:
 
 def lightning_optimizer(module: Any) -> torch.optim.Optimizer:
     """The one optimizer of a module; its schedule is left out."""
-    try:
+    with asking_no_trainer(module, "configure_optimizers"):
         found = module.configure_optimizers()
-    except RuntimeError as error:
-        if "attached to a `Trainer`" not in str(error):
-            raise
-        raise Mistake(
-            f"configure_optimizers of {type(module).__name__} asks for self.trainer, which no job has; let it take "
-            "what it needs, such as the number of steps, from arguments of the module."
-        ) from error
     if isinstance(found, Mapping):
         found = found["optimizer"]
     if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple)):
@@ -133,9 +161,7 @@ def lightning_loader(module: Any, datamodule: Any) -> DataLoader[Any]:
     source = datamodule if datamodule is not None else module
     source = called(source) if is_factory(source) else source
     refuse_hooks(source)
-    for prepare, given in (("prepare_data", ()), ("setup", ("fit",))):
-        if callable(getattr(source, prepare, None)):
-            getattr(source, prepare)(*given)
+    prepare(source)
     if not callable(getattr(source, "train_dataloader", None)):
         raise Mistake(f"{type(source).__name__} has no train_dataloader; give a data module, or the loader itself.")
     loader = source.train_dataloader()
@@ -150,30 +176,22 @@ STEPS_OF_TRAINERS = "training_step", "_prepare_inputs"  # what a Trainer does fo
 def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None = None) -> Job:
     """A job of a Hugging Face Trainer, or of a function that makes one: its model, loss, optimizer and collator.
 
-    Its schedule and its callbacks are left out; `original` has the precision that its arguments ask for. The loss is
-    read in every step where the Trainer does (`logging_nan_inf_filter`, on unless it is told otherwise). Raises Mistake
-    where it has no training set or a step of its own, and where it adds up gradients or checkpoints activations.
+    Its schedule and its callbacks are left out; `original` has the precision that its arguments ask for, and their
+    `torch_compile`. The loss is read in every step where the Trainer does (`logging_nan_inf_filter`, on unless it is
+    told otherwise). Raises Mistake where it has no training set or a step of its own, and where it adds up gradients,
+    checkpoints activations, adds noise to embeddings or trains with DeepSpeed.
     """
     example = called(trainer) if is_factory(trainer) else trainer
     if getattr(example, "train_dataset", None) is None:
         raise Mistake("The Trainer has no train_dataset; give it one, since training is what is measured.")
-    if (parts := example.args.gradient_accumulation_steps) > 1:
-        raise Mistake(
-            f"The Trainer adds up the gradients of {parts} batches, which a job does not; give it "
-            f"gradient_accumulation_steps=1, and ask for batch={parts}x{example.args.per_device_train_batch_size} "
-            "among the options."
-        )
-    if any(getattr(example.args, f"{kind}_checkpointing", None) for kind in ("gradient", "activation")):
-        raise Mistake(
-            "The Trainer switches checkpointing on when it trains, which a job does not see; switch it on in the model "
-            "(model.gradient_checkpointing_enable()) and leave it out of the TrainingArguments."
-        )
+    refuse_arguments(example.args)
     kinds = {name: next(one for one in type(example).__mro__ if name in vars(one)) for name in STEPS_OF_TRAINERS}
     if own := [name for name, kind in kinds.items() if kind.__module__.partition(".")[0] != "transformers"]:
         raise Mistake(
             f"{type(example).__name__} has a {own[0]} of its own, which a job does not call; put "
             "`for batch in speedmatrix.watch(loader):` into the loop, or give speedmatrix.job(training_step=...)."
         )
+    to_host_in_arms(example.model)
     return Job(
         model=example.model if not is_factory(trainer) else lambda: called(trainer).model,
         dataset=example.get_train_dataloader,
@@ -187,13 +205,39 @@ def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None
     )
 
 
+def refuse_arguments(args: Any) -> None:
+    """Raises Mistake where a Trainer's arguments change what it does in a loop of its own."""
+    if (parts := args.gradient_accumulation_steps) > 1:
+        raise Mistake(
+            f"The Trainer adds up the gradients of {parts} batches, which a job does not; give it "
+            "gradient_accumulation_steps=1, and tune that with "
+            f"`--batch {parts * args.per_device_train_batch_size} --reference gradient_accumulation={parts}`."
+        )
+    if any(getattr(args, f"{kind}_checkpointing", None) for kind in ("gradient", "activation")):
+        raise Mistake(
+            "The Trainer switches checkpointing on when it trains, which a job does not see; switch it on in the model "
+            "(model.gradient_checkpointing_enable()) and leave it out of the TrainingArguments."
+        )
+    if found := next((one for one in ("deepspeed", "neftune_noise_alpha") if getattr(args, one, None)), None):
+        raise Mistake(
+            f"The Trainer follows {found} when it trains, which a job does not; leave it out of the TrainingArguments, "
+            "and what is measured is the training without it."
+        )
+
+
 class _Computing:
     """The Trainer's loss of a batch."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
         self.leaves_loss = not trainer.args.logging_nan_inf_filter  # on the device, until it is logged
-        has = {"amp_bfloat16": trainer.args.bf16, "amp_float16": trainer.args.fp16}
+        mode = trainer.args.torch_compile_mode
+        compiled = f"compile={mode}" if mode in {"reduce-overhead", "max-autotune"} else "compile"
+        has = {
+            "amp_bfloat16": trainer.args.bf16,
+            "amp_float16": trainer.args.fp16,
+            compiled: trainer.args.torch_compile,
+        }
         self.has = tuple(name for name, is_on in has.items() if is_on)
 
     def __call__(self, model: Any, batch: Any) -> Any:

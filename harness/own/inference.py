@@ -9,7 +9,7 @@ import statistics
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -49,7 +49,7 @@ from harness.own.items import (
     uses_generators,
 )
 from harness.own.network import Network, device_here, failure, in_words
-from harness.own.parts import KERNELS, fresh_model, kernels_of, loops_by_itself
+from harness.own.parts import KERNELS, fresh_model, kernels_of, loops_by_itself, refuse_maker
 
 if TYPE_CHECKING:
     from harness.own.job import Job, OwnOption
@@ -162,9 +162,9 @@ class Looking:
         in_order, left_out = order_of(self.source.loader)
         self.notes += left_out
         seeded = self._draws()
-        item_s, item_bytes, examples = self._items(batch)
+        item_s, item_bytes, examples = self._items()
         step = Step(self)
-        compute_s, one_batch_s = step.taken(examples, batch)
+        compute_s, one_batch_s = step.taken(examples[:batch], batch)
         step_s = compute_s + one_batch_s + item_s * batch
         steps = items // batch
         epoch_steps = min(steps, MOST_STEPS, max(FEWEST_STEPS, round(EPOCH_S / step_s)))
@@ -183,6 +183,8 @@ class Looking:
             self.traits.add("varying_shapes")
             self.traits |= {"few_shapes"} if epoch_steps < steps else set()
             self.note("shapes", "items have shapes of their own", "all options are timed on whole steps")
+            if self.source.collate is None:
+                self.fixed["batch_scale"] = "items of several shapes make no batch"
         if epoch_steps < steps:
             words = taken(in_order=in_order, always=outside)
             self.note("epoch", f"{epoch_steps} of {steps:,} steps, {words}")
@@ -233,7 +235,7 @@ class Looking:
         drawn, collate = self._items_draw(), self.source.collate
         if collate is None:
             return drawn
-        items = [self.item(one) for one in range(min(2, len(self.source.dataset)))]
+        items = [self.item(one) for one in range(self.shape.few)]
         if not uses_generators(lambda: collated(items, collate)):
             return drawn
         self.note(
@@ -314,13 +316,12 @@ class Looking:
                 "ratios are that much closer to 1x than your training's",
             )  # fmt: skip
 
-    def _items(self, batch: int) -> tuple[float, int, list[Any]]:
+    def _items(self) -> tuple[float, int, list[Any]]:
         """Seconds and bytes of an item, and some of them."""
-        count = min(max(LOOK_ITEMS, 2), batch, len(self.source.dataset))
         found, began = [], perf_counter()
-        for place in self._places(count):
+        for place in self._places(max(min(LOOK_ITEMS, len(self.source.dataset)), self.shape.few)):
             found.append(self.item(place))
-            if perf_counter() - began > LOOK_S and len(found) > 1:
+            if perf_counter() - began > LOOK_S and len(found) >= max(2, self.shape.few):
                 break
         return (perf_counter() - began) / len(found), bytes_of(found[0]), found
 
@@ -457,7 +458,7 @@ class Looking:
     def _fault_of_batches(self) -> str:
         """Why batches that are fetched whole cannot stand for those of single items; nothing where they can."""
         dataset, collate = self.source.dataset, self.source.collate
-        places = list(range(min(2, len(dataset))))
+        places = list(range(self.shape.few))
         single = described(collated([self.item(one) for one in places], collate))
         try:
             whole = described(collated(dataset.__getitems__(places), collate))
@@ -599,7 +600,17 @@ class Step:
     loops: bool = False  # whether the optimizer is a loop where the job says nothing
 
     def taken(self, items: list[Any], batch: int) -> tuple[float, float]:
-        """Seconds of a step without its data, and of collating a batch."""
+        """Seconds of a step without its data, and of collating a batch; on a whole one where a few samples fail."""
+        seen, notes = self.seen, list(self.seen.notes)
+        try:
+            return self._taken(items, batch)
+        except Mistake:
+            if len(items) == batch:
+                raise
+        seen.notes, seen.shape = notes, replace(seen.shape, few=batch)
+        return self._taken([seen.item(place) for place in range(batch)], batch)
+
+    def _taken(self, items: list[Any], batch: int) -> tuple[float, float]:
         job, shape = self.seen.job, self.seen.shape
         began = perf_counter()
         examples = collated(items, self.seen.source.collate)
@@ -618,9 +629,12 @@ class Step:
 
         def steps() -> list[float]:
             step = self.seen.job.fresh_step()
-            return [timed(lambda: step(batch_of(tensors, shape))) for _ in range(2)]
+            return [timed(lambda: refuse_maker(step(batch_of(tensors, shape)))) for _ in range(2)]
 
-        times = [] if device_here().type == "cuda" else _forked(steps)  # a process that was forked has no GPU
+        forks = device_here().type != "cuda"  # a process that was forked has no GPU
+        times = _forked(steps) if forks else []
+        if not times and forks and samples < batch:
+            raise Mistake("The loop's step fails on a few samples; a whole batch is tried.")
         if not times:
             with in_words("The loop's step fails on a batch of your data"):
                 times = steps()
@@ -721,7 +735,7 @@ class Step:
 
     def _tensors(self) -> tuple[Tensor, ...]:
         source = self.seen.source
-        items = [self.seen.item(place) for place in range(min(2, len(source.dataset)))]
+        items = [self.seen.item(place) for place in range(self.seen.shape.few)]
         return tuple(one for one in leaves_of(collated(items, source.collate)) if isinstance(one, Tensor))
 
 

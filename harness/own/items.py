@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from harness.own.job import Job
 
 
+WATCHED = "put `for batch in speedmatrix.watch(loader):` into your own loop"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A job's data set and how its items become a batch."""
@@ -41,8 +44,14 @@ def source_of(job: "Job") -> Source:
     given = called(job.dataset) if is_factory(job.dataset) else job.dataset
     if not isinstance(given, DataLoader):
         return Source(_indexed(given), job.batch, job.collate)
+    dataset = _indexed(given.dataset)
+    if given.batch_sampler is None and job.batch is None:
+        raise Mistake(
+            "The loader has batch_size=None, so that each item is a batch; give speedmatrix.job(...) batch=1 and "
+            f"collate=lambda items: items[0], or {WATCHED}."
+        )
     collate = job.collate or (None if given.collate_fn is default_collate else given.collate_fn)
-    return Source(_indexed(given.dataset), job.batch or given.batch_size, collate, given)
+    return Source(dataset, job.batch or given.batch_size, collate, given)
 
 
 def _indexed(dataset: Any) -> Any:
@@ -50,7 +59,7 @@ def _indexed(dataset: Any) -> Any:
     if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
         raise Mistake(
             f"The data set {name} cannot be indexed, so two arms cannot be given the same samples; give a map-style "
-            "data set, or put `for batch in speedmatrix.watch(loader):` into your own loop."
+            f"data set, or {WATCHED}."
         )
     if not hasattr(dataset, "__len__"):
         raise Mistake(f"The data set {name} has no length; define __len__ beside __getitem__.")
@@ -85,6 +94,7 @@ class Shape:
     structure: Any = None  # of a batch that is no pair
     constants: tuple[tuple[int, Any], ...] = ()  # leaves that are None, with their places
     kind: type | None = None  # of a batch that is a mapping of another class than PyTorch's trees know
+    few: int = 2  # items that are looked at as a batch: as many as one has where its code takes no fewer
 
     @property
     def finished(self) -> bool:
@@ -103,47 +113,66 @@ def shape_of(job: "Job", source: Source | None = None) -> Shape:
     if not len(source.dataset):
         raise Mistake("The data set is empty; give one with at least as many items as a batch.")
     with untouched(source.dataset):
-        items = [source.dataset[index] for index in range(min(3, len(source.dataset)))]
-    items, third = items[:2], items[2:]
-    batch = collated(items, source.collate)
+        items, batch = first_batch(source)
     known = plain(batch)
     leaves, structure = trees.tree_flatten(known)
     constants = tuple((place, one) for place, one in enumerate(leaves) if not isinstance(one, Tensor))
     if strange := next((type(one) for _, one in constants if one is not None), None):
         raise Mistake(
             f"A batch holds a {strange.__name__}, which cannot be sent to a device; let the data set return tensors "
-            "and numbers, or give collate= a function that makes a tensor of it."
+            f"and numbers, give collate= a function that makes a tensor of it, or {WATCHED}."
         )
-    if source.collate is not None and third:
-        more = plain(collated([*items, *third], source.collate))
-        if [type(one) for one in trees.tree_leaves(more)] != [type(one) for one in leaves] or (
-            trees.tree_structure(more) != structure
-        ):
-            raise Mistake(
-                "A batch of three items has other parts than a batch of two, so that none can be made anew from its "
-                "tensors; let collate= stack or pad them, or put `for batch in speedmatrix.watch(loader):` into your "
-                "own loop."
-            )
+    if source.collate is not None and source.batch != 1 and _has_other_parts(known, source):
+        raise Mistake(
+            f"A batch of four items has other parts than one of {len(items)}, so that none can be made anew from its "
+            f"tensors; let collate= stack or pad them, or {WATCHED}."
+        )
     kind = None if type(known) is type(batch) else type(batch)
     if job.loop is not None or job.training_step is not None:
-        return Shape(pair=False, collate=source.collate, structure=structure, constants=constants, kind=kind)
+        return Shape(
+            pair=False, collate=source.collate, structure=structure, constants=constants, kind=kind, few=len(items)
+        )
     if not isinstance(batch, (tuple, list)) or len(batch) != 2 or not all(isinstance(one, Tensor) for one in batch):
         raise Mistake(
             f"A batch is {described(batch)} and no pair of inputs and targets; give "
             "training_step=lambda model, batch: ... which returns the loss."
         )
-    return Shape(pair=True, collate=source.collate)
+    return Shape(pair=True, collate=source.collate, few=len(items))
+
+
+def first_batch(source: Source) -> tuple[list[Any], Any]:
+    """The first items and a batch of them: two, or as many as a batch has where the collate function takes no fewer."""
+    dataset, whole = source.dataset, source.batch if isinstance(source.batch, int) else 0
+    items = [dataset[index] for index in range(min(1 if whole == 1 else 2, len(dataset)))]
+    try:
+        return items, collated(items, source.collate)
+    except Mistake:
+        if source.collate is None or whole <= len(items):
+            raise
+    items += [dataset[index] for index in range(len(items), min(whole, len(dataset)))]
+    return items, collated(items, source.collate)
+
+
+def _has_other_parts(known: Any, source: Source) -> bool:
+    """Whether a batch of four items has other parts than one that is known, if so many can be collated at all."""
+    with untouched(source.dataset):
+        items = [source.dataset[index] for index in range(min(4, len(source.dataset)))]
+    try:
+        leaves, structure = trees.tree_flatten(plain(collated(items, source.collate)))
+    except Mistake:
+        return False
+    ours, ours_structure = trees.tree_flatten(known)
+    return ([type(one) for one in leaves], structure) != ([type(one) for one in ours], ours_structure)
 
 
 def collated(items: list[Any], collate: Callable[[list[Any]], Any] | None) -> Any:
     """A batch of items; raises Mistake where their shapes differ or they are nothing that can be collated."""
     try:
         return (collate or default_collate)(items)
-    except (RuntimeError, TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+    except (RuntimeError, TypeError, KeyError, ValueError, AttributeError, IndexError, AssertionError) as error:
         if collate is not None:
-            raise Mistake(
-                f"The collate function fails on two items ({type(error).__name__}: {first_line(error)}); put it right."
-            ) from error
+            told = f"{type(error).__name__}: {first_line(error)}"
+            raise Mistake(f"The collate function fails on {len(items)} items ({told}); put it right.") from error
         shapes = [described(one) for one in items]
         if "equal size" in str(error) or "resize storage" in str(error):
             raise Mistake(

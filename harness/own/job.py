@@ -470,6 +470,12 @@ class Sending(pickle.Pickler):
     def reducer_override(self, one: Any) -> Any:
         """Raises Mistake for classes and functions of the main module."""
         if isinstance(one, (type, FunctionType)) and one.__module__ == "__main__":
+            if (script := Path(getattr(sys.modules.get("__main__"), "__file__", None) or "")).suffix == ".py":
+                raise Mistake(
+                    f"{one.__qualname__} is defined in {script.name}, where no other process finds the job; make the "
+                    "job at its top level (job = speedmatrix.job(...)), or name the function that makes it: "
+                    f"./speedmatrix tune {script.name}:FUNCTION."
+                )
             raise Mistake(
                 f"{one.__qualname__} is defined in a notebook or at a prompt, where no other process can import it; "
                 "write its cell to a file (%%writefile net.py) and import it from there, or install cloudpickle."

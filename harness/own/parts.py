@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.mistake import Mistake
-from harness.core.own_file import strangers
+from harness.core.own_file import TOLD, strangers
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built, Evaluation, Parts, Size
 from harness.own.items import (
@@ -26,6 +27,7 @@ from harness.own.items import (
     called,
     drawn_from,
     fetches_batches,
+    first_line,
     is_factory,
     leaves_of,
     shape_of,
@@ -107,6 +109,15 @@ class Looping(nn.Module):
         return value
 
 
+def refuse_maker(returned: Any) -> None:
+    """Raises Mistake where a step returned what would train, such as another step, and trained nothing itself."""
+    if is_factory(returned) or inspect.isgenerator(returned):
+        raise Mistake(
+            f"The step returned a {type(returned).__name__} and trained nothing; give a function that trains on a "
+            "batch, or one without parameters that makes such a function, as lambda: make(...)."
+        )
+
+
 def as_pair(tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
     """A batch that is no pair, as inputs without targets."""
     return tensors, None
@@ -150,13 +161,32 @@ def fresh_model(given: Any) -> tuple[nn.Module, int | None]:
         original = called(given)
         if not set(map(id, before.parameters())) & set(map(id, original.parameters())):
             return original, None
-    model, drawn = copy.deepcopy(_checked(original)), 0
+    to_host_in_arms(_checked(original))
+    model, drawn = copied(original), 0
     for layer in model.modules():
         reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
         if callable(reset) and any(True for _ in layer.parameters(recurse=False)):
             reset()
             drawn += sum(one.numel() for one in layer.parameters(recurse=False))
     return model, drawn
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model; raises Mistake where none can be made."""
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:
+        name = type(model).__name__
+        raise Mistake(
+            f"The model cannot be copied for each arm ({type(error).__name__}: {first_line(error)}); give what makes "
+            f"it in its place: {name}, or lambda: {name}(...)."
+        ) from error
+
+
+def to_host_in_arms(model: nn.Module) -> None:
+    """Moves a model of the user's, which an arm has a copy of, off the GPU: the weights would lie there twice."""
+    if TOLD in os.environ:
+        model.cpu()
 
 
 def _checked(model: Any) -> nn.Module:

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
-from harness.own.items import Source, collated, source_of, untouched
+from harness.own.items import Source, first_batch, source_of, untouched
 
 ROUNDS = 4  # each number of workers is started anew in each: what differs between them makes the interval
 LEAST_BATCHES = 8  # of a turn
@@ -72,7 +72,7 @@ def suggest_workers(
     if rounds < 2:
         raise Mistake("One round has no interval; give rounds=2 or more.")
     with untouched(source.dataset):
-        collated([source.dataset[0], source.dataset[min(1, len(source.dataset) - 1)]], source.collate)
+        first_batch(source)
     chosen = tuple(dict.fromkeys(workers)) if workers is not None else usual()
     if not chosen or min(chosen) < 0:
         raise Mistake("Name numbers of workers from 0 on, such as workers=(0, 2, 4).")

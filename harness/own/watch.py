@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import IterableDataset
 
 from harness.measure.first_batches import Randomness
 from harness.measure.observed_step import captured, memory_format
@@ -56,10 +57,11 @@ class Watched:
     workers: int | None  # None where the loader does not tell, such as a generator or a progress bar
     alive: int | None
     persistent: bool  # workers, who live on from pass to pass
-    pinned: bool
+    pinned: bool | None  # None where batches lie on the device already
     device: str
     ready_s: float | None  # a batch of the loader alone, where that was probed
     effects: Effects
+    is_stream: bool = False  # the data set cannot be indexed
 
     @property
     def step_s(self) -> float:
@@ -121,7 +123,7 @@ class Batch:
     """What the first batch of a pass shows."""
 
     samples: int | None = None
-    pinned: bool = False
+    pinned: bool | None = False
     alive: int | None = None  # loader workers, some steps later
 
     def count_workers(self, batches: Any) -> None:
@@ -133,7 +135,10 @@ class Batch:
         """Takes note of its samples and of where it lies."""
         tensors = [one for one in leaves_of(batch) if isinstance(one, Tensor)]
         self.samples = len(tensors[0]) if tensors and tensors[0].dim() else None
-        self.pinned = bool(tensors) and torch.cuda.is_available() and all(one.is_pinned() for one in tensors)
+        host = [one for one in tensors if one.device == CPU]
+        self.pinned = torch.cuda.is_available() and bool(host) and all(one.is_pinned() for one in host)
+        if tensors and not host:
+            self.pinned = None
 
 
 class Watch:
@@ -196,6 +201,7 @@ class Watch:
             device="cuda" if torch.cuda.is_available() and (effects.on_gpu or not looked) else "cpu",
             ready_s=probed(self.loader, self.probe_s, queue) if self.probe_s else None,
             effects=effects,
+            is_stream=isinstance(getattr(self.loader, "dataset", None), IterableDataset),
         )
         (self.to or sys.stderr).write(f"{self.last}\n")
 
@@ -378,7 +384,8 @@ def _bounds(seen: Watched) -> str:
 def _settings(seen: Watched) -> Iterator[str]:
     number = "unknown" if seen.workers is None else seen.workers
     yield f"{number} workers" + ("" if seen.alive in {None, seen.workers} else f", of which {seen.alive} live")
-    yield "pinned" if seen.pinned else "not pinned"
+    if seen.pinned is not None:
+        yield "pinned" if seen.pinned else "not pinned"
     effects = seen.effects
     if effects.dtypes:
         yield f"computes in {' and '.join(sorted(effects.dtypes))}"
@@ -397,11 +404,11 @@ def _next(seen: Watched) -> Iterator[str]:
     effects = seen.effects
     if seen.alive is not None and seen.workers is not None and seen.alive < seen.workers:
         yield "look at the loader's workers: some of them have ended"
-    if seen.held_back_by != "step":
+    if seen.held_back_by != "step" and not seen.is_stream:
         yield "speedmatrix.suggest_workers(dataset, batch=...), which measures how many workers pay"
     if seen.first_s > 10 * seen.step_s and seen.workers and not seen.persistent:
         yield f"persistent_workers=True: the first batch of a pass took {_ms(seen.first_s)}"
-    if seen.device == "cuda" and not seen.pinned:
+    if seen.device == "cuda" and seen.pinned is False:
         yield "DataLoader(..., pin_memory=True) and .to(device, non_blocking=True)"
     if effects.read_backs and seen.device == "cuda":
         yield "keep losses on the device (loss.detach()) and read them every hundredth step"

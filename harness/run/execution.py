@@ -28,6 +28,7 @@ from harness.run.watching import Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
+PARTS = frozenset({Timing.LOADER, Timing.COMPUTE})  # of a step
 SEVERAL = 4  # parts of a step beside one reference, or as many as half of the time that is left is enough for
 
 
@@ -110,9 +111,9 @@ class Campaign:
         return self._fitting(replace(block, rounds=1), begun, self._left_s(), replicate)
 
     def _first_blocks(self) -> list[Block]:
-        """Those to begin with: of each workload's blocks with more replicates than others have, the first alone."""
+        """Those to begin with: of each workload the first with more replicates than others have, and parts of steps."""
         firsts = {block.reference.workload: block for block in reversed(self.plan.blocks) if block.replicates}
-        return [one for one in self.plan.blocks if not one.replicates or one is firsts[one.reference.workload]]
+        return [one for one in self.plan.blocks if one in firsts.values() or one.timing in PARTS]
 
     def _run_turn(self, blocks: Sequence[Block]) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
@@ -284,7 +285,7 @@ class Campaign:
         of them take, but no more than half of the time for that.
         """
         wanted = sorted(self._left(block, 0))
-        name, is_part = block.reference.workload, block.timing in {Timing.LOADER, Timing.COMPUTE}
+        name, is_part = block.reference.workload, block.timing in PARTS
         if is_part and not self._worth_a_part(name, block):
             return ()
         own_s, left_s = self._forecast.replicate_s(block, (1,)), self._plan_left_s()

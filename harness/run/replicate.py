@@ -309,7 +309,7 @@ class Attempt:
         if self._keeps_items:
             offset = (self.replicate * most * steps + cycle // 2) % cycle  # beyond what warmed arms up
         else:
-            offset = int((self.first + SPREAD * self.replicate) * cycle) % cycle
+            offset = round((self.first + SPREAD * self.replicate) * cycle) % cycle
         windows_steps = min(cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):

@@ -286,6 +286,34 @@ def test_epochs_whose_workers_may_have_compiled_what_they_import_have_no_ratio(
         assert "without bytecode" in words(found)
 
 
+FED = {"workers": 1, "automatic_collection": True, "emulated_step_ms": 4.0, "emulated_queue": 1024}
+
+
+@pytest.mark.parametrize(
+    ("effective", "slowest_s", "says"),
+    [
+        ({"page_cache": "cold"}, 0.0, "reading its files back"),
+        ({"page_cache": "cold", "read_back_kib": 64}, 0.0, None),
+        (FED, 0.3, "looked through all objects"),
+        (FED, 0.0, None),  # no batch was late
+        (FED | {"collected_before": True}, 0.3, None),
+        (FED | {"automatic_collection": False}, 0.3, None),
+        (FED | {"workers": 0}, 0.3, None),
+    ],
+)
+def test_loaders_of_former_arms_have_no_ratio(effective: dict[str, object], slowest_s: float, says: str | None) -> None:
+    late = [
+        replace(one, effective={**one.effective, **effective}) if isinstance(one, Ready) and one.arm.position
+        else replace(one, slowest_s=(one.wall_s / one.steps + slowest_s,)) if isinstance(one, Window) else one
+        for one in records(0, 2.0, timing=Timing.LOADER)
+    ]  # fmt: skip
+    found = build_matrix(plan(comparison("workers", timing=Timing.LOADER)), late, ENVIRONMENT).rows[0]
+    if says is None:
+        assert found.estimate is not None
+    else:
+        assert says in words(found)
+
+
 def test_halves_of_a_whole_epoch_of_unequal_samples_are_no_transient() -> None:
     def halves(window: Window) -> Window:
         return replace(window, steps=8, first_half_s=(0.3 if window.arm.position else 0.5) * window.wall_s)

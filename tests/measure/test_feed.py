@@ -1,12 +1,15 @@
 """The feed: real loaders with real worker processes."""
 
 import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from timeit import repeat
 
 import psutil
 import pytest
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import BatchSampler, Dataset, RandomSampler, Sampler, SequentialSampler
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
@@ -21,6 +24,16 @@ class Numbers(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return torch.tensor([float(index)]), torch.tensor(index)
+
+
+class Drawn(Sampler[int]):
+    """Indices as RandomSampler gives them once it has drawn them."""
+
+    def __init__(self, indices: list[int]) -> None:
+        self.indices = indices
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.indices
 
 
 def opened(recipe: Recipe, *, endless: bool = True) -> Feed:
@@ -49,6 +62,31 @@ def test_parts_of_a_step_go_to_one_worker_after_the_other() -> None:
 
 def test_an_epoch_ends_unless_it_is_endless() -> None:
     assert len(list(Order(12, 4, seed=1, endless=False))) == len(Order(12, 4, seed=1, endless=False)) == 3
+
+
+@pytest.mark.parametrize("seed", [1, None])
+def test_an_epoch_is_that_of_torch_s_own_samplers(seed: int | None) -> None:
+    items = range(12)
+    shuffled = RandomSampler(items, generator=torch.Generator().manual_seed(1))
+    theirs = BatchSampler(SequentialSampler(items) if seed is None else shuffled, 4, drop_last=False)
+    assert list(Order(12, 4, seed, endless=False)) == list(theirs)
+
+
+def test_a_rank_takes_its_part_of_every_batch() -> None:
+    whole = list(Order(12, 4, seed=1, endless=False))
+    first, second = (list(Order(12, 4, seed=1, endless=False, part=(rank, 2))) for rank in (0, 1))
+    assert [one + other for one, other in zip(first, second, strict=True)] == whole
+
+
+@pytest.mark.alone
+def test_an_index_costs_what_it_costs_in_torch_s_own_samplers() -> None:
+    order = Order(1 << 18, 256, seed=1, endless=False)
+    theirs = BatchSampler(Drawn([index for batch in order for index in batch]), 256, drop_last=False)
+
+    def seconds(batches: Iterable[list[int]]) -> float:
+        return min(repeat(lambda: deque(batches, maxlen=0), number=1, repeat=5))
+
+    assert 0.5 < seconds(order) / seconds(theirs) < 2
 
 
 @pytest.mark.parametrize("start_method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])

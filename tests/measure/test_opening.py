@@ -208,8 +208,8 @@ class Cache:
         (Cache(95), "in part"),
         (Cache(60, stays=True), "in part"),
         (Cache(95, stays=True), "in part"),
-        (Cache(10, files=20), "in part"),  # which saves every second reading
-        (Cache(20, files=20), "filled before"),
+        (Cache(30, files=60), "in part"),  # which saves two readings of three
+        (Cache(60, files=60), "filled before"),
         (Cache(100, dear_s=0.08), "filled before"),  # whether they were kept or not
         (Cache(60, dear_s=0.08), "in part"),
         (Cache(100, stalls=(2,)), "filled before"),

@@ -1,4 +1,7 @@
-"""Ranks whose weights are averaged, as one of two sees it; real ones are in tests/run/test_ranks.py."""
+"""Ranks as one of two sees them: weights that are averaged or sharded; real ones are in tests/run/test_ranks.py."""
+
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -6,7 +9,8 @@ from torch import Tensor, nn
 
 from harness.core.recipe import AVERAGED_EVERY, Recipe
 from harness.measure import ranks, update
-from harness.measure.ranks import averager_of
+from harness.measure.ranks import averager_of, shard_weights
+from harness.measure.session import repeated_blocks
 from harness.measure.update import WeightAverage, update_of
 
 RECIPE = Recipe(ranks=2, communication_hook="post_local_sgd", set_to_none=True)
@@ -71,3 +75,24 @@ def test_a_moving_average_follows_what_the_ranks_have_in_common(monkeypatch: pyt
 
 def test_where_gradients_are_reduced_nothing_is_averaged() -> None:
     assert averager_of([nn.Parameter(torch.zeros(1))], Recipe(ranks=2)) is None
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+
+def test_weights_are_gathered_by_block_then_by_child_then_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[nn.Module] = []
+    fsdp = SimpleNamespace(fully_shard=lambda part, **_: parts.append(part), MixedPrecisionPolicy=lambda *_: None)
+    monkeypatch.setitem(sys.modules, "torch.distributed.fsdp", fsdp)
+    recipe = Recipe(ranks=2, sharded_weights="kept")
+    stages = nn.ModuleList([nn.Sequential(Block(), Block()), nn.Sequential(Block(), Block())])
+    model = nn.Sequential(nn.Linear(2, 2), stages, nn.ReLU())
+    shard_weights(model, repeated_blocks(model), recipe, mixed=True)
+    assert parts == [*stages[0], *stages[1], model[0], model], "neither a list nor what has no weights"
+    parts.clear()
+    row = nn.Sequential(Block(), Block())
+    shard_weights(row, repeated_blocks(row), recipe, mixed=True)
+    assert parts == [*row, row], "each of them once"

@@ -3,7 +3,9 @@
 import itertools
 import os
 from collections import UserDict
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,9 +21,10 @@ from harness.measure.devices import device_named
 from harness.measure.observed_step import Operators
 from harness.measure.opening import observe, take_first_steps
 from harness.measure.session import Session, Task, open_session
+from harness.own.adapters import _Computing
 from harness.own.job import Job
 from harness.own.parts import Builder
-from tests.own.trainings import Net, Pictures, sgd
+from tests.own.trainings import Derived, Net, Pictures, sgd
 
 
 def opened(job: Job, **changed: Any) -> Session:
@@ -207,7 +210,98 @@ def test_a_step_that_fails_is_told() -> None:
         _ = sm.from_loop(step, DataLoader(Pictures(), batch_size=8)).facts
 
 
-# Lightning.
+def test_a_loop_that_takes_whole_batches_alone_is_looked_at_on_one() -> None:
+    labels = torch.zeros(32)
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        return (batch[0].mean((1, 2, 3)) - labels).square().mean()
+
+    notes = [one.what for one in sm.from_loop(step, DataLoader(Pictures(), batch_size=32)).facts.notes]
+    assert notes.count("step") == 1
+    assert "weights" not in notes, "it was taken in a process of its own"
+
+
+def test_what_makes_a_step_is_not_timed_as_one() -> None:
+    def made(width: int = 4) -> Any:
+        return looping()
+
+    def lazy(batch: Any) -> Iterator[Any]:
+        yield batch
+
+    for step, kind in ((made, "function"), (lazy, "generator")):
+        with pytest.raises(sm.Mistake, match=rf"returned a {kind} and trained nothing.*as lambda: make\("):
+            _ = sm.from_loop(step, DataLoader(Pictures(), batch_size=8)).facts
+
+
+# Lightning, of which a module with its methods is enough.
+
+
+class Late(nn.Module):
+    """Has no weights yet."""
+
+    net: nn.Module
+
+    def training_step(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+        loss: Tensor = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+        return loss
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+class Ready(Late):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+
+class Uncopied(Late):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Derived()
+
+
+def late(self: Any, *_stage: str) -> None:
+    self.net = Net()
+
+
+def asking(self: Any, _stage: str) -> None:
+    raise RuntimeError("Asking is not attached to a `Trainer`.")
+
+
+def batches() -> DataLoader[Any]:
+    return DataLoader(Pictures(), batch_size=8)
+
+
+@pytest.mark.parametrize("hook", ["setup", "configure_model"])
+def test_a_module_is_set_up_before_it_is_trained(hook: str) -> None:
+    kind = type("Later", (Late,), {hook: late})
+    given = kind()
+    for one in (kind, given):
+        assert sm.from_lightning(one, batches()).facts.parameters == sum(one.numel() for one in Net().parameters())
+    assert not list(given.parameters()), "a copy was"
+
+
+def test_what_a_class_has_just_made_is_not_copied() -> None:
+    assert sm.from_lightning(Uncopied, batches()).facts.parameters
+    with pytest.raises(sm.Mistake, match=r"cannot be copied for each arm \(RuntimeError.*lambda: Uncopied\("):
+        sm.from_lightning(Uncopied(), batches())
+
+
+@pytest.mark.parametrize("hook", ["on_fit_start", "on_train_start", "on_train_epoch_start"])
+def test_hooks_that_act_before_the_first_step_are_told(hook: str) -> None:
+    with pytest.warns(UserWarning, match=f"Early: {hook} is not called; .*`__init__` or `setup`"):
+        sm.from_lightning(type("Early", (Ready,), {hook: print}), batches())
+
+
+def test_a_setup_that_asks_for_the_trainer_is_told() -> None:
+    with pytest.raises(sm.Mistake, match=r"setup of Asking asks for self\.trainer, which no job has; let it take"):
+        _ = sm.from_lightning(type("Asking", (Ready,), {"setup": asking}), batches()).facts
+
+
+def test_clipping_that_a_trainer_does_is_told_to_the_job() -> None:
+    assert "clipping" in sm.from_lightning(Ready, batches(), clip_norm=0.5).facts.traits
+    assert "clipping" not in sm.from_lightning(Ready, batches()).facts.traits
 
 
 def lightning() -> Any:
@@ -409,11 +503,41 @@ def test_a_batch_that_a_tokenizer_pads_can_be_trained_on(tmp_path: Any) -> None:
     assert losses(sm.from_huggingface(other)) == losses(sm.from_huggingface(plain))
 
 
+def arguments(**changed: Any) -> SimpleNamespace:
+    """What is read of a Trainer's arguments, without the package."""
+    usual = {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 8, "logging_nan_inf_filter": True}
+    compiling = {"torch_compile": False, "torch_compile_mode": None}
+    return SimpleNamespace(**(usual | compiling | {"bf16": False, "fp16": False} | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"gradient_accumulation_steps": 4}, "of 4 batches.*`--batch 32 --reference gradient_accumulation=4`"),
+        ({"deepspeed": "zero.json"}, "follows deepspeed when it trains.*leave it out"),
+        ({"neftune_noise_alpha": 5.0}, "follows neftune_noise_alpha when it trains.*leave it out"),
+    ],
+)
+def test_arguments_that_change_the_trainers_own_loop_are_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(sm.Mistake, match=words):
+        sm.from_huggingface(SimpleNamespace(train_dataset=Pictures(), args=arguments(**changed)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "has"),
+    [
+        ({}, ()),
+        ({"torch_compile": True, "bf16": True}, ("amp_bfloat16", "compile")),
+        ({"torch_compile": True, "torch_compile_mode": "max-autotune"}, ("compile=max-autotune",)),
+    ],
+)
+def test_what_a_trainer_compiles_is_part_of_the_original(changed: dict[str, Any], has: tuple[str, ...]) -> None:
+    assert _Computing(SimpleNamespace(args=arguments(**changed))).has == has
+
+
 def test_what_a_trainer_job_cannot_express_is_told(tmp_path: Any) -> None:
     with pytest.raises(sm.Mistake, match="The Trainer has no train_dataset"):
         sm.from_huggingface(trainer(tmp_path, train_dataset=None))
-    with pytest.raises(sm.Mistake, match=r"gradients of 4 batches.*gradient_accumulation_steps=1.*batch=4x8"):
-        sm.from_huggingface(trainer(tmp_path, {"gradient_accumulation_steps": 4}))
     given = trainer(tmp_path)
     given.args.gradient_checkpointing = True
     with pytest.raises(sm.Mistake, match=r"checkpointing on when it trains.*leave it out"):

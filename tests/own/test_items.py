@@ -35,13 +35,23 @@ def listed(items: list[Any]) -> tuple[tuple[Any, ...], ...]:
 @pytest.mark.parametrize(
     ("collate", "words"),
     [
-        (longest, "A batch holds a int.*makes a tensor of it"),
-        (listed, r"three items has other parts than a batch of two.*watch\(loader\)"),
+        (longest, r"A batch holds a int.*makes a tensor of it, or put .*watch\(loader\)"),
+        (listed, r"four items has other parts than one of 2.*watch\(loader\)"),
     ],
 )
 def test_a_batch_that_tensors_alone_do_not_make_is_refused(collate: Any, words: str) -> None:
     with pytest.raises(sm.Mistake, match=words):
         shape_of(collating(collate))
+
+
+@pytest.mark.parametrize(("counts", "few"), [({2, 4, 8}, 2), ({2, 8}, 2), ({8}, 8)])
+def test_a_collate_function_may_take_batches_of_some_sizes_alone(counts: set[int], few: int) -> None:
+    def collate(items: list[Any]) -> dict[str, Tensor]:
+        assert len(items) in counts, "no such batch"
+        return {"picture": torch.stack([one for one, _ in items]), "label": torch.tensor([one for _, one in items])}
+
+    assert shape_of(collating(collate)).few == few
+    assert collating(collate).facts.batch == 8
 
 
 def boxed(items: list[Any]) -> UserDict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
 import speedmatrix as sm
-from harness.core.own_file import Address
+from harness.core.own_file import TOLD, Address
 from harness.core.recipe import Recipe
 from harness.own import inference, items
 from harness.own.items import Indexed, Items, Kept, drawn_from
 from harness.own.job import Job, OwnOption
-from tests.own.trainings import Augmented, Named, Net, Pictures, Ragged, named_loss, sgd
+from tests.own.trainings import Augmented, Derived, Named, Net, Pictures, Ragged, named_loss, sgd
 
 
 def a_job(**changes: Any) -> Job:
@@ -647,6 +648,18 @@ def test_a_look_trains_no_network_of_the_users(model: Any) -> None:
     assert {one.what: one.found for one in a_job().facts.notes}["model"].endswith("made anew from a seed in every arm")
 
 
+def test_in_an_arm_the_weights_that_were_copied_leave_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.own.parts import fresh_model
+
+    net, moved = Net(), list[int]()
+    monkeypatch.setattr(net, "cpu", lambda: moved.append(1))
+    fresh_model(net)
+    assert not moved, "they are the user's own"
+    monkeypatch.setenv(TOLD, "{}")
+    fresh_model(net)
+    assert len(moved) == 1
+
+
 def test_an_optimizer_is_made_again_for_the_copy_with_its_groups_and_another_kernel() -> None:
     from harness.own.parts import fresh_model, of_copy, with_kernel
 
@@ -673,6 +686,31 @@ def test_items_with_shapes_of_their_own_are_told(*, ragged: bool) -> None:
     facts = job.facts
     assert ("varying_shapes" in facts.traits) is ragged
     assert any(one.what == "shapes" for one in facts.notes) is ragged
+
+
+class OfThirtyTwo(Net):
+    """Takes whole batches alone."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return super().forward(pictures.view(32, 1, 8, 8))
+
+
+def test_a_model_that_takes_whole_batches_alone_is_looked_at_on_one() -> None:
+    facts = a_job(model=OfThirtyTwo, batch=32).facts
+    assert "relu" in facts.traits
+    assert [one.what for one in facts.notes].count("model") == 1
+    assert facts.operations == a_job().facts.operations
+
+
+def test_items_of_several_shapes_can_be_trained_on_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference.Looking, "_places", lambda _self, count: list(range(count)))
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4, 3))
+
+    facts = a_job(dataset=Ragged(), model=model, batch=1).facts
+    assert "varying_shapes" in facts.traits
+    assert "batch_scale" in facts.fixed
 
 
 def test_items_are_taken_from_all_over_a_large_set() -> None:
@@ -861,11 +899,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no items": ({"dataset": Pictures(0)}, "The data set is empty"),
     "too large a batch": ({"batch": 97}, "A batch of 97 is larger than the data set of 96 items"),
     "no batch": ({"batch": None}, "The batch is None; give batch="),
+    "a loader without batches": (
+        {"dataset": DataLoader(Pictures(), batch_size=None), "batch": None},
+        r"batch_size=None.*batch=1 and collate=lambda items: items\[0\], or put .*watch\(loader\)",
+    ),
     "a batch of nothing": ({"batch": 0}, "The batch is 0; give batch="),
     "dictionaries": ({"dataset": Named()}, r"no pair of inputs and targets; give training_step="),
     "a model that is none": ({"model": lambda: "net"}, "The model is of the type str"),
     "a model with arguments": ({"model": Sized}, r"Sized cannot be called without arguments.*write lambda: Sized\("),
     "a model for CUDA": ({"model": OnCuda}, r"asks for CUDA and this machine has no GPU; leave out .cuda\(\)"),
+    "a model that cannot be copied": ({"model": Derived()}, r"cannot be copied .*Derived, or lambda: Derived\("),
     "a frozen model": ({"model": frozen}, "no parameter that could be trained; leave requires_grad on"),
     "other shapes": ({"dataset": of_shape(9, torch.zeros(9).long())}, "The model fails on a batch"),
     "targets that do not fit": ({"loss": nn.MSELoss(), "dataset": of_shape(8, torch.zeros(9, 7))}, "The loss fails"),
@@ -892,7 +935,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a data set that cannot be opened": ({"dataset": lambda: Broken(1 // 0)}, "The data set cannot be read .ZeroDiv"),
     "first items that cannot be read": ({"dataset": Broken(0)}, r"The data set cannot be read \(OSError: no file 0"),
     "later items that cannot be read": ({"dataset": Broken(3)}, r"Item \d+ of the data set cannot .*no file"),
-    "a collate function that fails": ({"collate": failing}, "The collate function fails on two items .KeyError"),
+    "a collate function that fails": ({"collate": failing}, "The collate function fails on 8 items .KeyError"),
     "a name with a colon": ({"name": "my:job"}, "is no name for a job"),
 }  # fmt: skip
 
@@ -971,6 +1014,16 @@ def test_a_script_is_left_where_it_would_measure(tmp_path: Path) -> None:
     assert workload.source.startswith("own training, my_training.py ")
 
 
+@pytest.mark.parametrize("stack", ["", "original+"])
+def test_gradients_that_add_up_are_a_reference_that_takes_its_batch_in_parts(tmp_path: Path, stack: str) -> None:
+    path, reference = script(tmp_path, SCRIPT), f"{stack}gradient_accumulation=4"
+    plan = sm.plan(own=path, batch=32, reference=reference, only=["channels_last"], device="cpu")
+    assert "channels_last" in [one.label for one in plan.comparisons]
+    for one in plan.comparisons:
+        assert one.reference.batch == one.treatment.batch == 32
+        assert "gradient_accumulation=4" in one.reference.stack.split("+")
+
+
 def test_a_batch_larger_than_the_timed_epoch_takes_more_of_the_data_set(tmp_path: Path) -> None:
     from harness.catalogue import read_workload
 
@@ -1001,7 +1054,7 @@ def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
         (f"{SCRIPT}other = job.replace(batch=16)", "", "has several jobs; name one: .*my_training.py:job"),
         (SCRIPT, ":work", "has no job 'work' when it is imported; it has job"),
         (SCRIPT.replace("job = ", "if __name__ == '__main__':\n    job = "), ":job", "has no job 'job' when it is imp"),
-        ("import nothing_of_that_name", "", r"cannot be imported \(ModuleNotFoundError in line 1"),
+        ("import nothing_of_that_name", "", r"ModuleNotFoundError in line 1.*--here with the interpreter"),
         ("raise SystemExit", "", "ends itself in line 1 when it is imported"),
         (f"{SCRIPT}other = job.replace(batch=16)", ":job,other", "other takes 16 samples a step and the reference 8"),
         (f"{SCRIPT}def score(model): ...", ":score", r"score in my_training\.py cannot be called without arg.*'model'"),
@@ -1046,8 +1099,13 @@ def test_a_class_of_a_prompt_is_told_with_its_remedy(monkeypatch: pytest.MonkeyP
     from harness.own.job import address_of
 
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    main = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
     here = type("Here", (Net,), {"__module__": "__main__"})
     with pytest.raises(sm.Mistake, match=r"Here is defined in a notebook.*%%writefile.*cloudpickle"):
+        address_of(a_job(model=here))
+    main.__file__ = "/somewhere/train.py"
+    with pytest.raises(sm.Mistake, match=r"Here is defined in train\.py.*top level.*tune train\.py:FUNCTION"):
         address_of(a_job(model=here))
     with pytest.raises(sm.Mistake, match=r"cannot be sent to other processes.*top level of a script"):
         address_of(a_job(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import speedmatrix as sm
 from harness.own.suggestion import Rate, _rate, answer
-from harness.own.watch import Effects, Watched, times_of
+from harness.own.watch import Batch, Effects, Watched, times_of
 
 
 class Sleeping(Dataset[Tensor]):
@@ -198,6 +198,29 @@ def test_the_lines_name_what_to_try() -> None:
     assert "held back by the loader" in told
     assert "suggest_workers" in told
     assert "tune" in told
+
+
+class Stream(IterableDataset[Tensor]):
+    def __iter__(self) -> Iterator[Tensor]:
+        for _ in range(64):
+            time.sleep(0.002)
+            yield torch.zeros(4)
+
+
+def test_what_cannot_be_indexed_is_not_to_be_asked_for_workers() -> None:
+    told = str(went_through(DataLoader(Stream(), batch_size=4), step_ms=0))
+    assert "held back by the loader" in told
+    assert "suggest_workers" not in told
+
+
+def test_batches_that_lie_on_the_device_already_need_no_pinning() -> None:
+    first = Batch()
+    first.look_at([torch.zeros(4, 2, device="meta")])
+    assert (first.samples, first.pinned) == (4, None)
+    seen = went_through(DataLoader(Sleeping(0), batch_size=4), step_ms=0)
+    for pinned in (None, False):
+        told = str(replace(seen, device="cuda", pinned=pinned))
+        assert ("not pinned" in told) is ("pin_memory=True" in told) is (pinned is False)
 
 
 @pytest.mark.alone

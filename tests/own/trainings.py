@@ -14,6 +14,14 @@ class Net(nn.Module):
         return self.layers(pictures)
 
 
+class Derived(Net):
+    """Holds what was computed from a weight, as layers with a normed weight do: it cannot be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scaled = 2 * next(self.parameters())
+
+
 class Pictures(Dataset[tuple[Tensor, int]]):
     """Pictures (1, 8, 8) and one of three classes."""
 

@@ -178,7 +178,7 @@ def test_every_workload_gets_its_share_of_the_ratios(plan: Plan, budget_s: float
     assert one.clock() < budget_s + 20
     found = Counter(ratios_in_order(plan, records))
     assert set(found) == set(STEPS_S)
-    assert slower > 1.0 or max(found.values()) <= 3 * min(found.values())
+    assert slower > 1.0 or max(found.values()) <= 4 * min(found.values())
 
 
 def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_a_half(plan: Plan) -> None:
@@ -196,7 +196,7 @@ def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_
 
 def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Plan) -> None:
     records: list[Record] = []
-    timed(plan, records, 1500.0).run()
+    timed(plan, records, 4000.0).run()
     windows = [one for one in records if isinstance(one, Window)]
     first = {}
     for number, one in enumerate(windows):

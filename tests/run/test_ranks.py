@@ -276,10 +276,15 @@ def test_batch_normalisation_over_all_ranks_is_refused_by_torch_on_a_cpu(smoke_d
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("workload", ["imagenet", "speaker", "spoof"])  # patches3d takes one sample at a time
-def test_shared_out_weights_learn_the_same_on_every_system(workload: str, smoke_data: Mapping[str, Path]) -> None:
+@pytest.mark.parametrize(
+    ("workload", "names"),  # patches3d takes one sample at a time
+    [("imagenet", ()), ("speaker", ()), ("speaker", ("activation_checkpointing",)), ("spoof", ())],
+)
+def test_shared_out_weights_learn_the_same_on_every_system(
+    workload: str, names: tuple[str, ...], smoke_data: Mapping[str, Path]
+) -> None:
     """Systems with a loss that has weights of its own, with clipped gradients and with running statistics."""
-    usual = begun(smoke_data[workload], "ranks=2", workload=workload)
-    shared_out = begun(smoke_data[workload], "ranks=2", "fully_sharded=each_pass", workload=workload)
+    usual = begun(smoke_data[workload], "ranks=2", *names, workload=workload)
+    shared_out = begun(smoke_data[workload], "ranks=2", "fully_sharded=each_pass", *names, workload=workload)
     assert shared_out["inactive"] == []
     assert shared_out["losses"] == pytest.approx(usual["losses"], rel=1e-4)

@@ -197,6 +197,16 @@ def test_decoders_agree_at_full_resolution(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["pillow", "torchvision", "simplejpeg"])
+def test_views_lie_in_memory_as_to_tensor_leaves_them(decoder: str) -> None:
+    bytes_of = encoded(Picture("train", 0, 4))
+    view = View(px=32, decoder=decoder)
+    plain = transforms.ToTensor()(Image.new("RGB", (32, 32))).stride()
+    for index in range(4):  # mirrored ones as well
+        assert view.training(bytes_of, generator(index)).stride() == plain
+    assert view.validation(bytes_of).stride() == plain
+
+
+@pytest.mark.parametrize("decoder", ["pillow", "torchvision", "simplejpeg"])
 @pytest.mark.parametrize("place", [33, 167])  # grey, CMYK
 def test_grey_and_cmyk_files_become_rgb(decoder: str, place: int) -> None:
     bytes_of = encoded(Picture("train", place, 4))

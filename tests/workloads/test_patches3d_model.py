@@ -12,6 +12,7 @@ from scipy.ndimage import distance_transform_edt
 from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
+from harness.measure.session import repeated_blocks
 from tests.workloads.test_patches3d_data import recipe
 from workloads.patches3d import WORKLOAD, terms
 from workloads.patches3d.loss import WEIGHTS, SurfaceLoss
@@ -106,6 +107,23 @@ def test_checkpointing_computes_the_first_block_of_a_stage_again_and_changes_no_
     (kept, once), (computed, twice) = gradients(checkpointing=False), gradients(checkpointing=True)
     assert (once, twice) == ([1, 1, 1, 1], [1, 2, 2, 1])
     assert all(torch.equal(one, other) for one, other in zip(kept, computed, strict=True))
+
+
+def test_no_layer_of_a_repeated_block_is_called_outside_the_block() -> None:
+    """Else blocks that are sharded would be without weights, and those compiled one by one partly in eager."""
+    model, entered, outside = ResidualUNet3D(checkpointing=True, narrowing=10), list[nn.Module](), list[str]()
+    blocks = list(repeated_blocks(model))
+    for block in blocks:
+        block.register_forward_pre_hook(lambda its, _: entered.append(its))
+        block.register_forward_hook(lambda *_: entered.clear())
+        for name, layer in block.named_modules():
+            if not any(layer.children()):
+                layer.register_forward_pre_hook(
+                    lambda *_, of=block, at=name: outside.append(at) if of not in entered else None
+                )
+    model(torch.zeros(SMALLEST))
+    assert [type(one).__name__ for one in blocks] == ["Block"] * 18 + ["Up"] * 4
+    assert not outside
 
 
 def test_recipe_chooses_checkpointing_and_the_optimizer_is_adamw() -> None:

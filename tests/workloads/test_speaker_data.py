@@ -181,6 +181,8 @@ def test_noise_is_added_at_its_ratio_and_rooms_have_energy_one() -> None:
     rng = np.random.default_rng(0)
     speech, noise = rng.standard_normal(32_240), 0.3 * rng.standard_normal(32_240)
     added = mixed(speech, [(noise, 10.0)]) - speech
+    twice = mixed(speech, [(noise, 10.0), (noise, 10.0)]) - speech
+    np.testing.assert_allclose(twice, 2 * added, atol=1e-12)
     assert 10 * np.log10(np.square(speech).mean() / np.square(added).mean()) == pytest.approx(10, abs=0.05)
     shifted = reverberated(speech, np.array([0.0, 5.0]), np.convolve)
     np.testing.assert_allclose(shifted[1:], speech[:-1], atol=1e-12)

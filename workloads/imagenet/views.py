@@ -123,7 +123,8 @@ class Normalization:
 
 
 def _tensor(pixels: Pixels) -> Tensor:
-    return pixels.contiguous() if isinstance(pixels, Tensor) else pil_to_tensor(pixels)
+    found: Tensor = pixels if isinstance(pixels, Tensor) else pil_to_tensor(pixels)
+    return found.contiguous()  # as ToTensor lays it out, whoever decoded
 
 
 def _scaled(crop: Crop, across: float, down: float) -> Crop:

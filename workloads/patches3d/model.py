@@ -6,8 +6,7 @@ convolutions have no bias, because a norm follows; projections and transposed co
 parameters.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,15 +48,18 @@ class Block(nn.Module):
 
 
 class Up(nn.Module):
-    """Twice the resolution, brought to the skip's shape where that was odd, and the skip: what three blocks follow."""
+    """Twice the resolution, brought to the skip's shape where that was odd, and the skip; then three blocks."""
 
     def __init__(self, inputs: int, skip: int, outputs: int) -> None:
         super().__init__()
         self.enlarge = nn.ConvTranspose3d(inputs, outputs, 2, stride=2)
         self.blocks = stage(outputs + skip, outputs)
 
-    def forward(self, features: Tensor, skip: Tensor) -> Tensor:
-        """(batch, inputs, d, h, w) and the skip (batch, skip, D, H, W) to (batch, outputs + skip, D, H, W)."""
+    def forward(self, features: Tensor, skip: Tensor, *, in_segments: bool) -> Tensor:
+        """(batch, inputs, d, h, w) and the skip (batch, skip, D, H, W) to (batch, outputs, D, H, W)."""
+        return through(self.blocks, self._joined(features, skip), in_segments=in_segments)
+
+    def _joined(self, features: Tensor, skip: Tensor) -> Tensor:
         larger = self.enlarge(features)
         if larger.shape[2:] != skip.shape[2:]:
             larger = functional.interpolate(larger, skip.shape[2:], mode="trilinear", align_corners=False)
@@ -82,26 +84,28 @@ class ResidualUNet3D(nn.Module):
 
     def forward(self, patches: Tensor) -> Prediction:
         """The logits of the surface at four resolutions."""
+        in_segments = self.checkpointing and self.training
         features, skips = patches, []
         for number, encoder in enumerate(self.encoder):
             features = encoder(self.pool(features) if number else features)
             skips.append(features)
-        features, stages = self._in_segments(self.bottleneck, features), []
-        for up, skip in zip(cast("Iterable[Up]", self.decoder), reversed(skips[:-1]), strict=True):
-            features = self._in_segments(up.blocks, up(features, skip))
+        features, stages = through(self.bottleneck, features, in_segments=in_segments), []
+        for up, skip in zip(self.decoder, reversed(skips[:-1]), strict=True):
+            features = up(features, skip, in_segments=in_segments)
             stages.append(features)
         aux_logits = tuple(head(coarse) for head, coarse in zip(self.aux_heads, stages, strict=False))
         return Prediction(self.head(features), aux_logits)
-
-    def _in_segments(self, blocks: nn.Module, features: Tensor) -> Tensor:
-        """Of two segments torch computes all but the last again: the first block of three."""
-        if self.checkpointing and self.training:
-            found: Tensor = checkpoint_sequential(blocks, SEGMENTS, features, use_reentrant=False)
-        else:
-            found = blocks(features)
-        return found
 
 
 def stage(inputs: int, outputs: int) -> nn.Sequential:
     """Three residual blocks; the first changes the channels."""
     return nn.Sequential(*(Block(outputs if number else inputs, outputs) for number in range(BLOCKS)))
+
+
+def through(blocks: nn.Sequential, features: Tensor, *, in_segments: bool) -> Tensor:
+    """A stage's output; of two segments torch computes all but the last again: the first block of three."""
+    if in_segments:
+        found: Tensor = checkpoint_sequential(blocks, SEGMENTS, features, use_reentrant=False)
+    else:
+        found = blocks(features)
+    return found

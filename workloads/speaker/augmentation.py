@@ -37,7 +37,8 @@ MIXTURES = {
 
 def mixed(speech: Sound, added: Iterable[tuple[Sound, float]]) -> Sound:
     """Speech with sounds of the same length added, each at its signal-to-noise ratio in dB."""
-    return speech + sum(10 ** ((_power_db(speech) - _power_db(sound) - snr_db) / 20) * sound for sound, snr_db in added)
+    level = _power_db(speech)
+    return speech + sum(10 ** ((level - _power_db(sound) - snr_db) / 20) * sound for sound, snr_db in added)
 
 
 def reverberated(speech: Sound, response: Sound, convolve: Convolve) -> Sound:
