@@ -28,7 +28,7 @@ def from_lightning(
 
     The whole `training_step` is timed as the model; logging is left out. `clip_norm` is the Trainer's
     `gradient_clip_val`, which no module knows. Raises Mistake for manual optimization, for several optimizers and for
-    hooks that change batches or updates, or that act before the first step.
+    hooks that change batches or updates.
     """
     example = called(module) if is_factory(module) else module
     if not getattr(example, "automatic_optimization", True):
