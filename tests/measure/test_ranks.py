@@ -2,6 +2,7 @@
 
 import sys
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -81,6 +82,9 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(2, 2)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return cast("torch.Tensor", self.layer(given))
 
 
 def test_weights_are_gathered_by_block_then_by_child_then_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
