@@ -374,6 +374,15 @@ def _informed(job: Job, ready: Prepared, records: Sequence[Record], place: tuple
     return replace(job, data_cache=data_cache_seen(records, *place))
 
 
+def refuse_changes(ready: Prepared, code: str) -> None:
+    """Raises Mistake where the code that arms run is no longer that of this digest."""
+    if ready.code(jobs=True) != code:
+        raise Mistake(
+            "The code was changed while it was measured, or a file that it reads; restore it to continue, or give "
+            "--fresh."
+        )
+
+
 def measure_into(
     ready: Prepared,
     folder: Path,
@@ -398,11 +407,8 @@ def measure_into(
         closing.callback(hosts.end)
 
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
-            if position == 0 and ready.code(jobs=True) != code:
-                raise Mistake(
-                    "The code was changed while it was measured, or a file that it reads; restore it to continue, or "
-                    "give --fresh."
-                )
+            if position == 0:
+                refuse_changes(ready, code)
             place = block, replicate, position
             job = _informed(job_of(ready, data, *place), ready, records, place)
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
