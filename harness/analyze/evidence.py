@@ -92,14 +92,15 @@ class Evidence:
     def half_cached(self) -> frozenset[tuple[int, int]]:
         """Replicates and attempts in which the data set of one arm alone had kept all it reads before its windows.
 
-        Later replicates do as the reference did in the first one; older records do not tell enough.
+        Or in which an arm's had not, where it had in others. Later replicates do as the reference did in the first one;
+        older records do not tell enough.
         """
         ours, theirs = map(_caches, (self.treatment, self.reference))
         told = {name: {ours[name], theirs[name]} for name in ours.keys() & theirs}
         unlike = {name for name, both in told.items() if STILL_FILLING in both and both & EPOCH_READ}
-        # Where a reference's cache was overlooked once, it comes back to what it has just read, whoever is beside it.
-        filled = not EPOCH_READ.isdisjoint(theirs.values())
-        return frozenset(unlike | {name for name, one in theirs.items() if filled and one == STILL_FILLING})
+        # Where a reference's cache was overlooked once, it comes back to what it has just read, whoever is beside it;
+        # a treatment's fills in its windows, also beside a reference without one.
+        return frozenset(unlike | _unfilled(theirs, theirs) | _unfilled(ours, told.keys() - unlike))
 
     @property
     def quality(self) -> Quality | None:
@@ -132,6 +133,13 @@ def _caches(side: Side) -> dict[tuple[int, int], Value]:
     told = {_attempt(one.arm): one.effective.get("data_cache", "") for one in side.readies if one.epoch_steps}
     otherwise = STILL_FILLING if any(told.values()) else ""
     return {name: one or otherwise for name, one in told.items()}
+
+
+def _unfilled(caches: Mapping[tuple[int, int], Value], others: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Where an arm's cache was not full, if it was in one of those others."""
+    if EPOCH_READ.isdisjoint(caches[one] for one in others):
+        return set()
+    return {name for name, one in caches.items() if one == STILL_FILLING}
 
 
 def _same_order(one: Ready, other: Ready) -> bool:

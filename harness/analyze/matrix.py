@@ -360,7 +360,14 @@ def _table(names: Mapping[Configuration, str], entries: Sequence[_Found], known:
     ]
     if part:
         rows = [
-            replace(row, on_steps=part.on_steps(row.estimate), notes=(*row.notes, *part.notes)) if row.estimate else row
+            replace(
+                row,
+                on_steps=part.on_steps(row.estimate),
+                notes=(*row.notes, *part.notes),
+                remarks=(*row.remarks, *part.notes),  # an average has them too
+            )
+            if row.estimate
+            else row
             for row in rows
         ]
     return Table(

@@ -396,7 +396,10 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     }
     spoilt = tainted if len(found) - len(tainted) >= FEWEST_REPLICATES else set[int]()
     found = [one for one in found if one.number not in spoilt]
-    counted = [window for number in sorted(kept.keys() - spoilt) for window in kept[number]]
+    # The reference also has windows of replicates that only others of its block were given.
+    mine = {window.arm.replicate for window in windows if window.arm.position == position}
+    windows = tuple(window for window in windows if window.arm.replicate in mine)
+    counted = [window for number in sorted(mine - spoilt) for window in kept[number]]
     taken = together((one.arm.position, one.others) for one in counted if one.others is not None)
     return Pairs(
         replicates=tuple(found),

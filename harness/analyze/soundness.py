@@ -51,6 +51,7 @@ READ_BY_ALL = "each evaluation worker read every volume and threw away the patch
 COLLECTED_EARLY = "its loader workers looked through all objects within a hundred batches, sooner than a training's do"
 READ_BACK = "reading its files back made its own large arrays cost less than the reference's"
 COMPILED_ANEW = "its loader workers may have compiled what they imported at each start, as they do without bytecode"
+WATCHED = "its evaluation workers, which stay, had inherited what watches a first pass, and were slowed by it for life"
 SCORED_TWICE = "its evaluations between epochs scored all clips twice, as only the last one of a training does"
 
 
@@ -135,6 +136,10 @@ def _former_evaluations(evidence: Evidence) -> Iterator[str]:
         fed = [one for one in seen if _number(one, "evaluation_workers") > 1]
         if side.config.workload == "patches3d" and fed and not any("evaluation_parts" in one for one in fed):
             yield f"{READ_BY_ALL}: measure it again with this version"
+        stay = [one for one in seen if one.get("evaluation_persistent_workers") is True]
+        # Of spoof alone: other workloads show nothing that is younger than the fault.
+        if side.config.workload == "spoof" and stay and not any("scored_times" in one for one in stay):
+            yield f"{WATCHED}: measure it again with this version"
 
 
 def _collects_early(side: Side) -> bool:
@@ -316,7 +321,7 @@ def _helped(side: Side) -> Iterator[str]:
 
 
 STALL_S = 0.1  # at least, by which a full collection of a worker's objects makes a batch late
-LOOKS = 2  # for a cache, of an arm beside which another one has shown its own
+LOOKS = 2  # for a cache, of an arm that has shown none; each takes as long as nine batches at most
 NEARLY = 1.5  # times as fast as the other bound at most: a short probe may not tell which of the two holds the arm back
 
 
@@ -336,15 +341,14 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
     """What becomes of an arm's cache after a block's first replicate, empty where it has none; None where it must look.
 
     Whoever keeps what it reads does as the reference did there: else one would read from a full cache, the other not.
-    An arm that has found no cache, while another one of the block has, looks once more: a busy machine hides one.
+    An arm that has found no cache looks once more, whatever the others found: a busy machine hides one.
     """
     readies = [one for one in records if isinstance(one, Ready) and one.arm.block == block.identity]
     before = sorted((one for one in readies if one.arm.replicate < replicate), key=lambda one: one.arm.replicate)
     told = together((one.arm.position, str(one.effective.get("data_cache", ""))) for one in before)
     own, reference = (next(filter(None, told.get(whose, [])), "") for whose in (position, 0))
     if not own:
-        is_known = len(told.get(position, [])) >= LOOKS or (position in told and not any(map(any, told.values())))
-        return "" if is_known else None
+        return "" if len(told.get(position, [])) >= LOOKS else None
     if own in EPOCH_READ and reference in EPOCH_READ:  # what is read before windows is the same
         return own
     return reference or own
@@ -365,7 +369,15 @@ def _finds_a_part(side: Side) -> str | None:
     """That a cache holds a part of an epoch, and windows that are no whole epochs find more or less of it."""
     cycle = next((one.cycle_steps for one in side.readies if one.cycle_steps), None) or 1
     seen = [one.effective for one in side.readies]
-    in_part = any(one.get("data_cache") == IN_PART or _number(one, "cache_hits_percent") in PARTS for one in seen)
+    # Of a cache that holds all and that an arm filled before its windows, what it did not save is what filled it.
+    in_part = any(
+        one.get("data_cache") == IN_PART
+        or (
+            _number(one, "cache_hits_percent") in PARTS
+            and not (one.get("volume_cache") == "all" and one.get("data_cache"))
+        )
+        for one in seen
+    )
     if not in_part or not any(one.steps % cycle for one in side.windows):
         return None
     return f"it keeps a part of what it reads, and windows that are no whole epochs of {cycle} steps find more or less"

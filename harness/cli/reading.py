@@ -105,7 +105,7 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
     run, unfinished, left = read_run(folder), None, ""
     if not is_finished(folder):
-        unfinished = f"./{run.command}"
+        unfinished = f"./{run.command}".replace(" --fresh", "")  # which would begin anew
         left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
     parts = overview(matrix, __version__)
     if verbose:

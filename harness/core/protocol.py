@@ -57,6 +57,11 @@ class Protocol:
             return self
         return replace(self, window_s=self.part_s, whole_s=0.0)
 
+    @property
+    def _is_of_part(self) -> bool:
+        """Whether its windows are those of a part of a step, as `of` gives them."""
+        return self.window_s == self.part_s
+
     def is_slow(self, step_s: float) -> bool:
         """Whether a step is so long that an arm takes fewer of every kind."""
         return step_s > (self.window_s if self.slow_s is None else self.slow_s)
@@ -67,7 +72,8 @@ class Protocol:
         Loader workers finish side by side, so steps come in groups of as many; `group` is a common multiple of those
         of all arms that are compared. Samples differ in cost: whole epochs hold the same ones wherever they begin.
         Where both would take long, groups stay whole: 15 steps of 8 workers hold one wait for a group or two, and never
-        the 15/8 that a training has.
+        the 15/8 that a training has. Windows of a part of a step are not lengthened to an epoch: those of one number
+        hold the same samples in all arms anyway.
         """
         least = 2 if self.is_slow(step_s) else self.window_steps
         wanted = max(math.ceil(self.window_s / step_s), least, 2 * group if group > 1 else 1)
@@ -75,13 +81,18 @@ class Protocol:
         if epoch_steps == math.inf:
             return wanted
         whole = math.lcm(int(epoch_steps), group)
-        if whole * step_s > self.whole_s and whole > 2 * wanted:
+        if whole * step_s > self.whole_s and whole > (wanted if self._is_of_part else 2 * wanted):
             return wanted
         return max(1, round(wanted / whole)) * whole
 
     def steps_of_windows(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, group: int = 1) -> int:
-        """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
-        longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
+        """Steps of every window, by the reference's speed; more where an arm is far faster than that.
+
+        Not of a part of a step where no workers finish in groups: it is led in by as much time, the clock is exact to
+        microseconds, and what so fast a part still takes is next to nothing of a step.
+        """
+        stays = self._is_of_part and group == 1
+        longer = 1.0 if stays else min(MOST_LONGER, step_s / fastest_s / SHORTEST)
         return self.steps_of(step_s / max(1.0, longer), epoch_steps, group)
 
     def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:

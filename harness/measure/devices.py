@@ -261,6 +261,16 @@ def settle_backend(recipe: Recipe) -> None:
         multiprocessing.set_sharing_strategy(recipe.sharing_strategy)
 
 
+def collect_before_workers(recipe: Recipe) -> None:
+    """Has the trainer look through all of its objects once before workers are forked from it.
+
+    What a fork server froze does not count among objects that lived long: workers would inherit a collector that looks
+    through all of them within a hundred batches, which takes longer than ten of those.
+    """
+    if gc.isenabled() and (recipe.workers or recipe.evaluation_workers):
+        gc.collect()
+
+
 def effective_backend() -> dict[str, Value]:
     """The same options, read back."""
     return {
@@ -279,10 +289,6 @@ def _settle_garbage_collector(recipe: Recipe) -> None:
     if recipe.garbage_collector != "off":
         gc.unfreeze()
         gc.enable()
-        if recipe.workers or recipe.evaluation_workers:
-            # What was frozen does not count among objects that lived long: workers would inherit a collector that looks
-            # through all of them within a hundred batches, which takes longer than ten of those.
-            gc.collect()
         return
     gc.collect()
     gc.freeze()  # what the imports have made is not looked at again, even by a collection that somebody asks for

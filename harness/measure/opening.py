@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
-from math import ceil, lcm
+from math import ceil, inf, lcm
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
@@ -248,6 +248,7 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> float:
 # is the step alone, over the very same samples. Bounds are probed only where that cannot be told from windows.
 
 GROUPS = 4  # workers finish side by side: so many batches of each are the least that show their mean rate
+STARTS = 0.02  # of a long epoch: what its start must take to be part of the bound
 
 
 def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> tuple[float | None, float | None]:
@@ -255,11 +256,14 @@ def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> t
     ahead = session.task.recipe.workers > 0
     if not ahead and not session.task.device.asynchronous:
         return None, None
-    return (_loader_rate(session, protocol) if ahead else None), _compute_rate(session, opening, protocol)
+    return (_loader_rate(session, opening, protocol) if ahead else None), _compute_rate(session, opening, protocol)
 
 
-def _loader_rate(session: Session, protocol: Protocol) -> float:
-    """Of batches that nobody has loaded yet, in whole groups; whole epochs if short, so that rare stalls are met."""
+def _loader_rate(session: Session, opening: Opening, protocol: Protocol) -> float:
+    """Of batches that nobody has loaded yet, in whole groups; whole epochs if short, so that rare stalls are met.
+
+    And however long they are where their start, which is a part of the first step, is much of them.
+    """
     feed, task = session.feed, session.task
     for _ in range(feed.in_flight):
         feed.fetch()
@@ -270,9 +274,9 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     while spent_s < protocol.upper_bound_s:
         spent_s += agreed([timed(feed.fetch, group, task.device)])[0]
     done = feed.taken - taken
-    whole = -(-done // both) * both
-    # What an epoch's start takes lies in each epoch once.
-    if not task.endless or spent_s / done * whole <= 2 * protocol.whole_s:
+    whole, each_s = -(-done // both) * both, spent_s / done
+    begins = not task.endless and agreed([opening.first_step_s])[0] > STARTS * each_s * epoch
+    if begins or each_s * whole <= 2 * protocol.whole_s:
         spent_s += agreed([timed(feed.fetch, whole - done, task.device)])[0]
     return feed.order.samples(taken, feed.taken) / spent_s
 
@@ -311,46 +315,50 @@ def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device:
 
 # A data set that keeps what it has read is timed as it is from its second epoch on.
 
-PROBED, NEW = 3, 3  # batches that are read twice, unless they take long; batches behind those, to the epoch's end
+PROBED, NEW = 3, 3  # batches that are read twice; batches behind those, to the epoch's end
 SOON, LOST = 8, 3  # first batches of an epoch that was read; so many of them are dear again where a cache drops some
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
 SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
+LATER = 4  # times as long at most, reads a later replicate where a cache holds a part: its epoch may be far longer
 
 
 def fill_cache(session: Session, step_s: float, seconds: float, before: str | None = None) -> dict[str, Value]:
     """Where reading batches again is cheaper, reads a whole epoch if that takes no longer than this; tells what it did.
 
     The same as a replicate `before` this one did: an epoch may take about as long as that, now longer and now shorter.
+    A cache that was full before it was looked at holds a part, however long an epoch is, and needs none.
     Nothing where loader workers each keep what they read themselves, where files must be read from storage, and where
     no window holds what the arm has read before.
     """
     feed, recipe = session.feed, session.task.recipe
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
-    taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
-    told, saved_s = (before, 0.0) if before is not None else _kept(session, step_s, seconds, epoch)
-    if told in EPOCH_READ:
-        took_s = _seconds_from(session, 0, epoch)
-        matters_s = MATTERS * step_s / recipe.micro_batches
-        told = told if before is not None or _is_whole(session, took_s, saved_s, matters_s) else IN_PART
+    taken, epoch, told = feed.taken, session.task.size.epoch_steps * recipe.micro_batches, before
+    if before is None:
+        least_s = MATTERS * step_s / recipe.micro_batches
+        told, saved_s = _kept(session, step_s, seconds, epoch, least_s)
+        if told == FILLED and not _is_whole(session, _seconds_from(session, 0, epoch), saved_s, least_s):
+            told = IN_PART
+    elif before in EPOCH_READ:
+        _seconds_from(session, 0, epoch, LATER * seconds if before == IN_PART else inf)
     feed.order.go_to(taken)
     feed.taken = taken
     return {"data_cache": told} if told else {}
 
 
-def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[str, float]:
+def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: float) -> tuple[str, float]:
     """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
-    And how many seconds keeping a batch saves.
+    And how many seconds keeping a batch saves, `least_s` at least. Of batches that take long one alone is read twice,
+    and only when others came between: a cache of the last one or two is none.
     """
     far = _far(epoch)
-    first = _seconds_from(session, far, 1)
-    if min(first[0], step_s) <= seconds / 4:  # a busy machine may make one reading long
-        first += _seconds_from(session, far + 1, PROBED - 1)
-    again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
-    both, least_s = list(zip(first, again, strict=True)), MATTERS * step_s / session.task.recipe.micro_batches
+    first = _seconds_from(session, far, PROBED)
+    is_slow = min(*first, step_s) > seconds / 4  # a busy machine may make one reading long
+    again = _seconds_from(session, far, 1 if is_slow else PROBED)
+    both = [(median(first), again[0])] if is_slow else list(zip(first, again, strict=True))
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
-        return (STILL_FILLING if _was_full(session, again, least_s) else ""), 0.0
+        return (IN_PART if _was_full(session, again, least_s) else ""), 0.0
     saved_s = median(soon - late for soon, late in both)
     return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s
 
@@ -397,10 +405,14 @@ def _mostly(votes: Iterable[bool]) -> bool:
     return 2 * sum(given) > len(given)
 
 
-def _seconds_from(session: Session, number: int, batches: int) -> list[float]:
-    """What reading takes from one batch on, each by itself."""
+def _seconds_from(session: Session, number: int, batches: int, within_s: float = inf) -> list[float]:
+    """What reading takes from one batch on, each by itself; nothing more is read once all took so long."""
     session.feed.order.go_to(number)
-    return agreed([timed(session.feed.fetch, 1, session.task.device) for _ in range(batches)])
+    took_s, spent_s = list[float](), 0.0
+    while len(took_s) < batches and spent_s < within_s:
+        took_s += agreed([timed(session.feed.fetch, 1, session.task.device)])
+        spent_s += took_s[-1]
+    return took_s
 
 
 # What nobody can pause prepares batches while the arm stands still: a service, a thread of the data set. Steps find

@@ -195,8 +195,8 @@ def first_ratios_s(plan: Plan, paces: Mapping[str, Pace]) -> dict[str, float]:
 
 
 def _of(block: Block, positions: Sequence[int]) -> Block:
-    """The block with these of its treatments alone."""
-    return replace(block, comparisons=tuple(block.comparisons[one - 1] for one in positions))
+    """The block with these of its treatments alone; position 0 is its reference."""
+    return replace(block, comparisons=tuple(block.comparisons[one - 1] for one in positions if one))
 
 
 def slowness(measured_s: Mapping[Name, float], guessed_s: Mapping[Name, float]) -> float | None:
@@ -318,5 +318,5 @@ class Forecast:
         return (
             ready[0] / ready[position]
             if ready.get(0) and ready.get(position)
-            else expected_speedups(block)[position - 1]
+            else [1.0, *expected_speedups(block)][position]
         )

@@ -410,7 +410,9 @@ def _in_blocks(
         for one in group:
             count = group_of((one.reference, one.treatment), one.timing)
             parts.setdefault(count if count > FEW_WORKERS else 1, []).append(one)
-        apart = not together and len(parts) > 1 and sum(map(seconds, parts.values())) < seconds(group)
+        one_window = shortly and group[0].timing is Timing.STEP  # for which no second block pays
+        apart = not (together or one_window) and len(parts) > 1
+        apart = apart and sum(map(seconds, parts.values())) < seconds(group)
         return parts.values() if apart else (group,)
 
     made = blocks(comparisons, protocol.treatments, shares, split, in_order=in_order)

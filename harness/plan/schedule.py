@@ -172,6 +172,7 @@ def replicates_wanted(begun: int, precision: Precision | None, protocol: Protoco
 
 
 def _of_block(block: Block, protocol: Protocol, kept: Kept, precisions: Precisions) -> Iterator[Further]:
+    protocol = replace(protocol, replicates=block.replicates_in(protocol))
     records = [kept.get((block.identity, replicate), []) for replicate in range(block.most_replicates_in(protocol))]
     over = failures(one for found in records for one in found)  # no ratio comes of them
     left = [outstanding(block, replicate, found, protocol, over) for replicate, found in enumerate(records)]

@@ -237,12 +237,16 @@ def _otherwise(findings: Sequence[Finding]) -> str:
     )
     words = ", ".join(f"{told[place]} {place}" for place in _PLACES if told[place])
     quality = sum(one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value is None for one in findings)
-    words += f"; {quality} are about losses and have none" if words and quality else ""
-    where = " Under those other conditions, which decide nothing, the intervals lie, held against what was promised"
-    return f"{where}: {words}." if words else ""
+    words += f"; {quality} about losses, without an interval" if words and quality else ""
+    return f" Under those other conditions, which judge no promise, intervals lie: {words}." if words else ""
 
 
-_PLACES = "inside", "below", "above", "straddling an end or too wide to say"
+_PLACES = (
+    "within what was promised",
+    "wholly below it",
+    "wholly above it",
+    "across an end of it, or too wide to tell",
+)
 
 
 def _place(claim: Claim, seen: MeasuredValue) -> str:

@@ -340,7 +340,10 @@ def rules(lines: tuple[Line, ...]) -> Iterator[tuple[Verdict, str]]:
         yield Verdict.NO_EFFECT, f"the whole interval lies within {low:g} and {high:g}"
     yield Verdict.UNDECIDED, "anything else: more replicates would tell"
     if any(one.estimate.disturbed or one.shown.verdict is Verdict.DISTURBED for one in lines):
-        yield Verdict.DISTURBED, "the machine was too restless for its interval to be believed: measure it again"
+        yield (
+            Verdict.DISTURBED,
+            "the machine was too restless, or a part took another time alone than among steps",
+        )
 
 
 def _either(bounds: Iterable[float]) -> str:

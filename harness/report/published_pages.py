@@ -126,24 +126,24 @@ def machine_page(place: Place, verified: tuple[str, ...] = ()) -> Page:
 def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     yield f"# {escaped(place.name)}" + (" (contributed)" if place.is_contributed else "")
     yield from ("", "[All results](../README.md)", "")
-    yield from grid(_ENVIRONMENTS, map(_environment, place.settings))
+    settings = sorted(place.settings, key=lambda one: (one.is_contributed, -one.ratios))  # of equals the newest first
+    yield from grid(_ENVIRONMENTS, map(_environment, settings))
     workloads = (f"[{escaped(name)}]({quote(file_name(name))}.md)" for name in place.workloads)
     yield from ("", "Workloads: " + ", ".join(workloads) + ".")
-    if len(place.settings) > 1:
+    if len(settings) > 1:
         yield from (
             "",
             (
-                "Environments are never mixed: each has tables and figures of its own, the newest first. Intervals "
+                "Environments are never mixed: each has tables and figures of its own, the fullest first. Intervals "
                 "cover variation within a run, and between the runs that were averaged; not between environments."
             ),
         )
-        for setting in place.settings[1:]:
-            if not setting.environment.emulated:  # whose row says what is emulated
-                yield from ("", _unlike(setting, place.settings[0]))
+        first, *others = settings
+        yield from (part for setting in others for part in ("", _unlike(setting, first)) if not place.sweeps)
     yield from _sweeps(place)
     if place.races:
         yield from ("", "## Until a score is reached", "", to_markdown(race_parts(place.races)).strip())
-    for setting in place.settings:
+    for setting in settings:
         yield from _setting(setting)
     if verified:
         files = ", ".join(f"[{escaped(name)}](verified/{quote(name)})" for name in verified)

@@ -168,6 +168,21 @@ def estimated(entry: StoredRow) -> str:
     return unbroken(escaped(ratio(estimate))) + ("" if estimate.verdict.value == "faster" else f" {estimate.verdict}")
 
 
+def bare(entry: StoredRow) -> str:
+    """A ratio with its interval, without the verdict that the sentence states."""
+    return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
+
+
+def page_of(place: Place, topic: Topic) -> str:
+    """The address of a workload's page, from the first page."""
+    return quote(f"{place.name}/{file_name(topic.name)}.md")
+
+
+def machine_link(name: str) -> str:
+    """A machine's page, from the first page."""
+    return f"[{escaped(name)}]({quote(name)}/README.md)"
+
+
 def stack_unlike(found: StoredRow, best: StoredRow) -> str:
     """In what a stack differs from the best one whose name it has, in words; nothing where it does not."""
     return changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)

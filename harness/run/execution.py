@@ -29,7 +29,7 @@ from harness.run.watching import Watcher
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
 PARTS = frozenset({Timing.LOADER, Timing.COMPUTE})  # of a step
-SEVERAL = 4  # parts of a step beside one reference, or as many as half of the time that is left is enough for
+TOGETHER = 2  # treatments of a part of a step for which those before it leave time: they share the reference's windows
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
@@ -113,7 +113,7 @@ class Campaign:
     def _first_blocks(self) -> list[Block]:
         """Those to begin with: of each workload the first with more replicates than others have, and parts of steps."""
         firsts = {block.reference.workload: block for block in reversed(self.plan.blocks) if block.replicates}
-        return [one for one in self.plan.blocks if one in firsts.values() or one.timing in PARTS]
+        return [one for one in self.plan.blocks if firsts and (one in firsts.values() or one.timing in PARTS)]
 
     def _run_turn(self, blocks: Sequence[Block]) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
@@ -127,7 +127,7 @@ class Campaign:
         costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
-            timed, after = self.windows, [costs_s[one] for one in names[number + 1 :] if one in costs_s]
+            timed, after = self.windows, [self._least_s(waiting[one]) for one in names[number + 1 :] if one in waiting]
             for block in blocks:
                 if block.reference.workload == name and self.windows == timed:
                     for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
@@ -215,7 +215,9 @@ class Campaign:
             self._room[block.identity] = len(rounds) - len(attempt.put_off)
         if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
             taken_on = [one for one in rounds if one not in attempt.put_off]
-            self._forecast.learn(block, taken_on, self.clock() - began_s, replicate, attempt.imports_s)
+            alive = [one for one in taken_on if one in attempt.arms]
+            if alive and 0 in attempt.arms and not attempt.timed_out:  # which says nothing of replicates to come
+                self._forecast.learn(block, alive, self.clock() - began_s, replicate, attempt.imports_s)
 
     def _in_turn(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """One arm after another, each alive alone, in the opposite order in every second replicate.
@@ -229,8 +231,10 @@ class Campaign:
             own = (one for one in same if one.arm.position == position and one.arm.turn == turn)
             done = sum(isinstance(one, Window) for one in own)
             if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, replicate):
-                self._attempt(block, replicate, turn).alone(position, count)
-                self._forecast.learn(block, (position,), 2 * (self.clock() - began_s), replicate)
+                attempt = self._attempt(block, replicate, turn)
+                attempt.alone(position, count)
+                if position in attempt.arms:  # what was lost says nothing of replicates to come
+                    self._forecast.learn(block, (position,), 2 * (self.clock() - began_s), replicate)
 
     def _attempt(self, block: Block, replicate: int, turn: int | None = None) -> Attempt:
         self.attempts += 1
@@ -279,23 +283,27 @@ class Campaign:
     def _in_time(self, block: Block, replicates: int, after: Sequence[float]) -> Sequence[int]:
         """Treatments of a block that can get so many replicates before the time is up.
 
-        Workloads that come after it keep a share of the time that buys them as many arms: `after` is what one
-        comparison of each of them takes. Parts of a step are so cheap beside the steps of others that this would time
-        them one by one, each beside a reference of its own: they have as much time as everybody else, or what several
-        of them take, but no more than half of the time for that.
+        Workloads that come after it keep a share of the time that buys them as many arms: `after` is what a comparison
+        of each of them takes, or some of a part of a step. A part has all that they leave: parts are so cheap beside
+        whole steps that they would else be timed one by one, each beside a reference of its own.
         """
-        wanted = sorted(self._left(block, 0))
-        name, is_part = block.reference.workload, block.timing in PARTS
-        if is_part and not self._worth_a_part(name, block):
+        wanted, is_part = sorted(self._left(block, 0)), block.timing in PARTS
+        if is_part and not self._worth_a_part(block.reference.workload, block):
             return ()
-        own_s, left_s = self._forecast.replicate_s(block, (1,)), self._plan_left_s()
+        own_s, left_s = self._least_s(block), self._plan_left_s()
         fair_s = left_s * own_s / (own_s + sum(after))
         if is_part:
-            several_s = replicates * self._forecast.replicate_s(block, wanted[:SEVERAL])
-            fair_s = max(fair_s, left_s / (1 + len(after)), min(several_s, left_s / 2))
-        return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
-            block, wanted[:1], min(left_s / replicates, self._left_s())
+            fair_s = max(fair_s, left_s - replicates * sum(after))
+        most_s = min(left_s / replicates, self._left_s())
+        # Of single ones some cost less than what comes first.
+        fewer: list[Sequence[int]] = [wanted[: _least_of(block)], *((one,) for one in wanted[1:])]
+        return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or next(
+            filter(None, (self._fitting(block, few, most_s) for few in fewer)), ()
         )
+
+    def _least_s(self, block: Block) -> float:
+        """Seconds of a replicate of what those before a block leave time for."""
+        return self._forecast.replicate_s(block, sorted(self._left(block, 0))[: _least_of(block)])
 
     def _worth_a_part(self, workload: str, block: Block) -> bool:
         """Whether a part of a step comes to something: steps are timed first, where the plan times them too.
@@ -330,3 +338,8 @@ class Campaign:
         if not expected_s and self.plan.protocol.target is not None:
             return max(0.0, self._left_s())  # further replicates narrow intervals
         return max(0.0, min(self._left_s(), expected_s))
+
+
+def _least_of(block: Block) -> int:
+    """Treatments for which those before a block leave time."""
+    return TOGETHER if block.timing in PARTS else 1

@@ -20,7 +20,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import SETTLING_STEPS, UNTIMED, Protocol
-from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
+from harness.core.records import OUT_OF_MEMORY, TIMED_OUT, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
@@ -111,22 +111,22 @@ SPENT = ("imports_s", "build_s", "evidence_s", "warm_up_s", "lead_s", "windows_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """How windows lie over the samples, the same for every arm of an attempt. In steps."""
+    """How windows lie over the samples, the same for every arm of an attempt but where it begins. In steps."""
 
     steps: int  # of a window
     leads: Mapping[int, int]  # position -> steps before each of its windows that are not timed, at least
     extra: Sequence[int]  # number of a window -> further such steps: what comes every so many steps is met by chance
-    offset: int  # of the first window in an epoch; another one in every replicate
+    offsets: Mapping[int, int]  # position -> of its first window in an epoch: one sample, another in every replicate
     skipped: int  # steps between two windows, beside extra ones: arms with loader workers take them in their lead-in
 
     def lead(self, position: int, number: int) -> int:
         """Steps that lead an arm into window `number`."""
         return self.leads[position] + self.extra[number]
 
-    def start(self, number: int) -> int:
-        """The step with which window `number` begins."""
+    def start(self, position: int, number: int) -> int:
+        """The step with which an arm's window `number` begins."""
         between = (number + 1) * self.skipped + sum(self.extra[: number + 1]) if self.skipped else 0
-        return self.offset + number * self.steps + between
+        return self.offsets[position] + number * self.steps + between
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,6 +151,7 @@ class Attempt:
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
     alone_next: list[int] = field(default_factory=list)  # what found no memory beside other arms
+    timed_out: bool = False  # whether it waited for an arm in vain
     _ready: dict[int, Ready] = field(default_factory=dict)
     _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
@@ -303,31 +304,43 @@ class Attempt:
         """
         if not self.arms:
             return None
-        cycle = self._cycle
         most = max(rounds.values(), default=1)
-        steps = self._window_steps(sum(rounds.values()) + most + 1)
-        if self._keeps_items:
-            offset = (self.replicate * most * steps + cycle // 2) % cycle  # beyond what warmed arms up
-        else:
-            offset = round((self.first + SPREAD * self.replicate) * cycle) % cycle
-        windows_steps = min(cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
+        windows = sum(rounds.values()) + most + 1
+        steps = self._window_steps(windows)
+        offsets = {position: self._offset(position, windows * (steps + self._lead_steps)) for position in self.arms}
+        windows_steps = min(self._cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):
             least = math.ceil(self.timetable.lead_s / self._step_s(position))
             leads[position] = max(1, least, self.leads.get(position, 0))
             if self.timetable.discarded_rounds and self._pays_for_shapes(position):
                 self.check_time()
-                self._settle(position, windows_steps, offset + windows_steps)
+                self._settle(position, windows_steps, offsets[position] + windows_steps)
             # Where loader workers fill a queue, every arm has to bring its own into the state of a long training.
             settles = self.timetable.discarded_rounds and (self._workers(position) or position not in self.leads)
             if settles and position in self.arms:
                 self.check_time()
-                leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
+                settled = self._settle(position, max(SETTLING_STEPS, 4 * least), offsets[position])
+                leads[position] = max(leads[position], settled)
         ahead = [position for position in leads if self._workers(position)]
         skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
+        if self._keeps_items and self.arms:
+            steps = min(steps, self._window_steps(windows, skipped + 1))
         extra = [random.randrange(2) for _ in range(most + self._keeps_items * (sum(rounds.values()) + 1))]
         leads |= dict.fromkeys(ahead, skipped)
-        return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
+        return Turns(steps=steps, leads=leads, extra=extra, offsets=offsets, skipped=skipped)
+
+    def _offset(self, position: int, read: int) -> int:
+        """The step of an epoch with which an arm's first window begins: one sample in all arms, whatever their batch.
+
+        Another one in every replicate and run, so that what samples cost is part of what differs between them. Where no
+        sample may be met twice, windows that have so many steps `read` lie in the half that no warm-up has read.
+        """
+        cycle, part = self._ready[position].cycle_steps or 1, (self.first + SPREAD * self.replicate) % 1
+        if self._keeps_items:
+            spare = 0 if any(map(self._workers, self.arms)) else cycle - cycle // 2 - read
+            return cycle // 2 + round(part * max(0, spare))
+        return round(part * cycle) % cycle
 
     def _pays_for_shapes(self, position: int) -> bool:
         """Whether the first step on batches of a shape is dearer than later ones: a device's memory and its kernels.
@@ -358,10 +371,11 @@ class Attempt:
         """Steps after which all arms see the same samples again; epochs of other batches have other lengths."""
         return math.lcm(*(self._ready[one].cycle_steps or 1 for one in self.arms))
 
-    def _window_steps(self, windows: int) -> int:
+    def _window_steps(self, windows: int, lead: int = 0) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that.
 
-        So many windows that may hold no sample twice share the half of an epoch that no warm-up has read.
+        So many windows that may hold no sample twice share the half of an epoch that no warm-up has read, with what
+        leads into each.
         """
         first = min(self.arms)
         group = math.lcm(*(self._workers(one) or 1 for one in self.arms))
@@ -372,8 +386,14 @@ class Attempt:
         steps = math.ceil(steps / whole) * whole
         if not self._keeps_items:
             return steps
-        lead = max(math.ceil(self.timetable.lead_s / self._step_s(one)) for one in self.arms) + 1
-        return min(steps, max(1, (cycle // 2 // windows - lead) // alike) * alike)
+        half = min(self._ready[one].cycle_steps or 1 for one in self.arms) // 2
+        return min(steps, max(1, (half // windows - (lead or self._lead_steps)) // alike) * alike)
+
+    @property
+    def _lead_steps(self) -> int:
+        """Steps that lead any arm into a window, as far as they are known, with the extra one."""
+        least = (math.ceil(self.timetable.lead_s / self._step_s(one)) for one in self.arms)
+        return 1 + max(*least, *map(self._workers, self.arms), *(self.leads.get(one, 0) for one in self.arms))
 
     def _uneven(self, position: int) -> int:
         """Steps after which an arm's model and loss have done the same work again, where they work at all."""
@@ -393,7 +413,9 @@ class Attempt:
 
     def _window(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
         try:
-            window = self.arms[position].window(turns.lead(position, number), turns.steps, turns.start(number))
+            window = self.arms[position].window(
+                turns.lead(position, number), turns.steps, turns.start(position, number)
+            )
         except (ArmLost, Bereft) as lost:
             self._lose(position, lost)
             return
@@ -409,6 +431,7 @@ class Attempt:
         self.arms.pop(position).close()
         if isinstance(lost, Bereft):
             return
+        self.timed_out |= lost.kind in TIMED_OUT
         name, outcome, reason = self._name(position), lost.outcome, lost.reason
         if name.shared:  # whose fault it was is told by a process that it has for itself
             outcome, reason = INTERRUPTED, f"{reason}; next it gets a process of its own"

@@ -135,6 +135,14 @@ def test_a_replicate_that_others_disturbed_most_of_the_time_is_left_out_where_tw
     assert (pairs.spoilt, pairs.tainted) == (0, 1)
 
 
+def test_replicates_of_others_of_a_block_say_nothing_of_the_machine_during_ours() -> None:
+    ours = [*replicate(0, others=0.15, ratio=2.0), *replicate(1, others=0.15, ratio=2.0)]
+    theirs = [one for number in (2, 3) for one in replicate(number, others=0.0, ratio=2.0) if not one.arm.position]
+    pairs = pair([*ours, *theirs], 1)
+    assert pairs.contention == pytest.approx(0.15)
+    assert (pairs.windows, pairs.drift) == (10, pair(ours, 1).drift)
+
+
 def test_a_clock_that_heat_held_down_is_evidence() -> None:
     own = taken([1.0] * 9, [1.0] * 8)
     own[3] = replace(own[3], wall_s=2.0, throttled=("sw_power_cap", "hw_thermal"))
@@ -234,7 +242,7 @@ def test_lives_of_one_restart_count_together_and_brackets_never_span_them() -> N
 
 def test_interference_is_the_references_own_restlessness() -> None:
     rates = [100.0, 100.0 * math.e, 100.0]
-    own = [window(arm(), order, rate) for order, rate in enumerate(rates)]
+    own = [window(arm(), 2 * order, rate) for order, rate in enumerate(rates)] + [window(arm(position=1), 1, 100.0)]
     assert pair(own, 1).drift == pytest.approx(1.0)
     assert pair([], 1).drift == 0
 

@@ -210,9 +210,15 @@ def test_steps_of_former_copies_of_patches3d_have_no_ratio() -> None:
     assert patches(Timing.LOADER, {}).estimate is not None, "its loader is as it was"
 
 
+STAYING = {"evaluation_workers": 2, "evaluation_persistent_workers": True}
+
+
 @pytest.mark.parametrize(
     ("workload", "effective", "says"),
     [
+        ("spoof", STAYING, "had inherited what watches"),
+        ("spoof", STAYING | {"scored_times": 2}, None),
+        ("leak", STAYING, None),  # which does not tell when it was measured
         ("patches3d", {"evaluation_workers": 2}, "read every volume"),
         ("patches3d", {"evaluation_workers": 2, "evaluation_parts": 2}, None),
         ("patches3d", {"evaluation_workers": 1}, None),
@@ -357,9 +363,9 @@ def test_what_became_of_a_cache_is_told_by_the_first_replicate() -> None:
     found = list(records(0, 2.0, effective={"data_cache": "still filling"}, replicates=3))
     assert data_cache_seen(found, block, 0, 1) is None
     assert data_cache_seen(found, block, 2, 1) == "still filling"
-    assert data_cache_seen(found, block, 1, 0) is None, "it has looked once, and the arm beside it has a cache"
-    assert data_cache_seen(found, block, 2, 0) == ""
-    assert data_cache_seen(caches("", "", replicates=3), block, 1, 0) == "", "nobody has one"
+    for seen_so_far in (found, caches("", "", replicates=3)):
+        assert data_cache_seen(seen_so_far, block, 1, 0) is None, "it has looked once, and a busy machine hides a cache"
+        assert data_cache_seen(seen_so_far, block, 2, 0) == ""
 
 
 def caches(treatment: str, reference: str, **start: object) -> list[Record]:
@@ -399,9 +405,9 @@ def test_a_replicate_that_overlooked_a_cache_is_left_out(later: str, processes: 
     assert found.estimate.processes == processes
 
 
-def in_turn(treatment: str, reference: str) -> list[Record]:
-    """Arms of two replicates that were alive one after the other, each in an attempt of its own."""
-    made = caches(treatment, reference)
+def in_turn(treatment: str, reference: str, replicates: int = 2) -> list[Record]:
+    """Arms that were alive one after the other, each in an attempt of its own."""
+    made = caches(treatment, reference, replicates=replicates)
     return [replace(one, arm=replace(one.arm, attempt=one.arm.position, turn=0)) for one in made]
 
 
@@ -423,6 +429,14 @@ def test_caches_of_arms_in_turn_are_compared_too(treatment: str, reference: str,
         assert isinstance(result, Estimate), result
 
 
+def test_a_treatment_that_does_as_a_reference_whose_cache_still_fills_keeps_those_replicates() -> None:
+    before, after = (in_turn(one, "still filling", replicates=3) for one in ("filled before", "still filling"))
+    seen = [one for one in before if one.arm.replicate == 0] + [one for one in after if one.arm.replicate]
+    found = build_matrix(plan(comparison("workers")), seen, ENVIRONMENT).rows[0]
+    assert found.estimate is not None
+    assert found.estimate.processes == 2
+
+
 @pytest.mark.parametrize("other", ["filled before", "still filling"])
 def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None:
     result = build_matrix(plan(comparison("workers")), caches("filled before", other), ENVIRONMENT).rows[0].result
@@ -434,6 +448,8 @@ def test_a_full_cache_beside_one_that_fills_is_no_comparison(other: str) -> None
     [
         (("still filling", "filled before"), ("filled before", "filled before")),  # later ones go the reference's way
         (("", ""), ("", "filled before")),  # the reference's was overlooked, and it came back to what it had read
+        (("", ""), ("filled before", "")),  # the treatment's was, which its windows then filled
+        (("still filling", ""), ("filled before", "")),
     ],
 )
 def test_a_replicate_whose_caches_differed_from_those_of_others_is_left_out(
@@ -444,6 +460,13 @@ def test_a_replicate_whose_caches_differed_from_those_of_others_is_left_out(
     found = build_matrix(plan(comparison("workers")), seen, ENVIRONMENT).rows[0]
     assert found.estimate is not None
     assert found.estimate.processes == 3
+
+
+def test_a_cache_that_was_found_in_the_second_of_two_replicates_has_no_ratio() -> None:
+    first, second = (caches(one, "") for one in ("", "filled before"))
+    seen = [one for one in first if not one.arm.replicate] + [one for one in second if one.arm.replicate]
+    found = build_matrix(plan(comparison("workers")), seen, ENVIRONMENT).rows[0]
+    assert "some replicates it had not read all before its windows" in words(found)
 
 
 @pytest.mark.parametrize("told", [("in part", ""), ("filled before", "in part")])
@@ -463,14 +486,24 @@ def test_an_arm_whose_cache_holds_a_part_has_a_ratio_of_whole_epochs_alone(told:
     assert isinstance(result(1), Estimate)
 
 
-def test_what_an_arm_shows_of_its_cache_tells_a_part_too() -> None:
+@pytest.mark.parametrize(
+    ("shown", "is_part"),
+    [
+        ({"cache_hits_percent": 54}, True),
+        ({"cache_hits_percent": 54, "volume_cache": "half"}, True),
+        ({"cache_hits_percent": 94, "volume_cache": "all", "data_cache": "filled before"}, False),
+        ({"cache_hits_percent": 94, "volume_cache": "all", "data_cache": ""}, True),
+    ],
+)
+def test_what_an_arm_shows_of_its_cache_tells_a_part_too(shown: dict[str, object], *, is_part: bool) -> None:
     found = [
-        replace(one, cycle_steps=80, effective={**one.effective, "cache_hits_percent": 54}) if isinstance(one, Ready)
-        else one for one in caches("filled before", "filled before")
-    ]  # fmt: skip
-    refused = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].result
-    assert isinstance(refused, Absence)
-    assert "keeps a part of what it reads" in refused.words
+        replace(one, cycle_steps=80, effective={**one.effective, **shown}) if isinstance(one, Ready) else one
+        for one in caches("filled before", "filled before")
+    ]
+    result = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0].result
+    assert isinstance(result, Absence) is is_part
+    if isinstance(result, Absence):
+        assert "keeps a part of what it reads" in result.words
 
 
 @pytest.mark.parametrize(("reference", "refused"), [("still filling", True), ("filled before", False), ("", False)])

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS, STANDARD, Protocol
 
 
@@ -28,6 +29,21 @@ def test_a_window_holds_steps_whole_groups_and_whole_epochs(
     step_s: float, epoch_steps: float, workers: int, steps: int
 ) -> None:
     assert BRIEF.steps_of(step_s, epoch_steps, workers) == steps
+
+
+@pytest.mark.parametrize(
+    ("step_s", "epoch_steps", "workers", "steps"),
+    [
+        (0.0138, 32, 1, 19),  # 0.25 s, and no epoch that is less than twice as long
+        (0.055, 8, 1, 5),
+        (0.055, 3, 1, 6),  # one that is shorter is timed as a whole
+        (0.05, 6, 4, 8),  # groups stay whole
+    ],
+)
+def test_windows_of_a_part_of_a_step_are_as_long_as_they_are_to_be(
+    step_s: float, epoch_steps: float, workers: int, steps: int
+) -> None:
+    assert BRIEF.of(Timing.LOADER).steps_of(step_s, epoch_steps, workers) == steps
 
 
 @pytest.mark.parametrize("protocol", [BRIEF, STANDARD])
@@ -59,3 +75,13 @@ def test_windows_last_up_to_twice_as_long_where_an_arm_is_more_than_eight_times_
     times: float, steps: int
 ) -> None:
     assert STANDARD.steps_of_windows(0.1, 0.1 / times) == steps
+
+
+@pytest.mark.parametrize(
+    ("timing", "group", "times"), [(Timing.STEP, 1, 2), (Timing.LOADER, 1, 1), (Timing.LOADER, 2, 2)]
+)
+def test_windows_of_a_part_of_a_step_last_no_longer_beside_a_fast_arm_unless_workers_finish_in_groups(
+    timing: Timing, group: int, times: int
+) -> None:
+    protocol = STANDARD.of(timing)
+    assert protocol.steps_of_windows(0.01, 0.01 / 30, group=group) == times * protocol.steps_of(0.01, group=group)

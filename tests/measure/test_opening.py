@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -184,8 +185,11 @@ class Cache:
             self.seconds(number)
         self.reads = 0
 
-    def seconds_from(self, _: object, number: int, batches: int) -> list[float]:
-        return [self.seconds(one) for one in range(number, number + batches)]
+    def seconds_from(self, _: object, number: int, batches: int, within_s: float = inf) -> list[float]:
+        took_s = list[float]()
+        while len(took_s) < batches and sum(took_s) < within_s:
+            took_s.append(self.seconds(number + len(took_s)))
+        return took_s
 
     def seconds(self, number: int) -> float:
         self.reads += 1
@@ -219,17 +223,84 @@ class Cache:
         (Cache(100, stalls=(107, 109)), "filled before"),
         (Cache(100, stalls=(114,)), "filled before"),  # and of the last ones
         (Cache(60, stays=True, stalls=(105,)), "in part"),  # of the last ones, in the epoch
-        (Cache(10, stays=True), "still filling"),  # full before it was looked at
+        (Cache(10, stays=True), "in part"),  # full before it was looked at
     ],
 )
 def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_does(
     cache: Cache, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    assert opening.fill_cache(looking(), 0.2, 60.0).get("data_cache") == told
+
+
+def looking() -> Session:
+    """A session of a hundred batches, of which twenty were taken."""
     feed = SimpleNamespace(taken=20, order=SimpleNamespace(go_to=lambda _: None))
     size = SimpleNamespace(keeps_items=False, epoch_steps=100, in_order=False)
-    looking = SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size))
-    assert opening.fill_cache(cast("Session", looking), 0.2, 60.0).get("data_cache") == told
+    return cast("Session", SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size)))
+
+
+@pytest.mark.parametrize(
+    ("cache", "told"),
+    [
+        (Cache(1), None),  # of the last batch
+        (Cache(2), None),
+        (Cache(100), "still filling"),
+    ],
+)
+def test_of_slow_batches_one_is_read_twice_with_others_between(
+    cache: Cache, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    assert opening.fill_cache(looking(), 0.2, 0.2).get("data_cache") == told
+    assert cache.reads == 4
+
+
+@pytest.mark.parametrize(("seconds", "fewest", "most"), [(60.0, 100, 100), (1.0, 40, 60)])
+def test_a_later_replicate_reads_no_long_epoch_for_a_cache_that_was_full_before(
+    seconds: float, fewest: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, later = Cache(10, stays=True), Cache(10, stays=True)
+    monkeypatch.setattr(opening, "_seconds_from", first.seconds_from)
+    told = opening.fill_cache(looking(), 0.2, seconds)
+    assert told == {"data_cache": "in part"}
+    assert first.reads == 9, "no epoch: three batches twice, and the first ones"
+    monkeypatch.setattr(opening, "_seconds_from", later.seconds_from)
+    assert opening.fill_cache(looking(), 0.2, seconds, "in part") == told
+    assert fewest <= later.reads <= most
+
+
+class Fed:
+    """A feed of two loader workers, four of whose batches are under way."""
+
+    def __init__(self) -> None:
+        self.taken, self.in_flight = 0, 4
+        self.order = SimpleNamespace(samples=lambda first, last: last - first)
+
+    def fetch(self) -> None:
+        self.taken += 1
+
+
+@pytest.mark.parametrize(
+    ("endless", "first_step_s", "taken"),
+    [
+        (False, 1.2, 4 + 100),  # which its start may be a part of
+        (False, 0.15, 4 + 8),
+        (True, 1.2, 4 + 8),
+    ],
+)
+def test_a_long_epoch_is_gone_through_for_its_bound_where_its_start_is_much_of_it(
+    endless: bool, first_step_s: float, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred batches of a tenth of a second each."""
+    feed, recipe = Fed(), SimpleNamespace(workers=2, micro_batches=1)
+    task = SimpleNamespace(recipe=recipe, size=SimpleNamespace(epoch_steps=100), endless=endless, device=None)
+    monkeypatch.setattr(opening, "timed", lambda call, times, _: 0.1 * len([call() for _ in range(times)]))
+    begun = cast("opening.Opening", SimpleNamespace(first_step_s=first_step_s))
+    session = cast("Session", SimpleNamespace(feed=feed, task=task))
+    rate = opening._loader_rate(session, begun, replace(UNTIMED, whole_s=2.0))
+    assert rate == pytest.approx(10)
+    assert feed.taken == taken
 
 
 @pytest.mark.parametrize("done", ["filled before", "still filling", ""])

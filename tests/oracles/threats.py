@@ -78,12 +78,14 @@ THREATS = (
     ),
     Threat(
         "The order of samples repeats, and each worker loads the same batches for ever, one of them the dearest",
-        "an epoch is shortened until its length shares no divisor with the workers of any arm",
+        "an epoch is shortened until its length shares no divisor with the workers of any arm, where that leaves out "
+        "at most an eighth of it",
         "dear batches at even places: `workers=2+prefetch_factor=8`",
     ),
     Threat(
         "A cache fills while it is timed: in a training it is full after an epoch",
-        "three batches are read, then all again; where the second reading of two is clearly cheaper, an arm without "
+        "three batches are read, then all again, or one where they take long; where the second reading of two is "
+        "clearly cheaper, an arm without "
         "workers reads an epoch before its first window, and where that takes too long the row says so; caches of "
         "workers are not seen",
         "a data set that keeps what it read",

@@ -113,6 +113,13 @@ def test_only_the_treatments_that_need_it_and_the_widest_first() -> None:
     assert asked(ALL, widths) == [("b01", 2, (2, 1)), ("b00", 2, (2,))]
 
 
+def test_an_outlier_gets_two_more_also_where_a_block_has_more_replicates_than_others() -> None:
+    longer = replace(PLAN, blocks=(replace(BLOCKS[0], replicates=4), BLOCKS[1]))
+    kept = by_replicate(measured(dict.fromkeys(ALL, 4)))
+    precisions = {("b00", 1): Precision(half_width=0.001, outlying=True)}
+    assert [(one.replicate, one.positions) for one in further(longer, kept, precisions)] == [(4, (1,)), (5, (1,))]
+
+
 def test_what_a_claim_tests_comes_first() -> None:
     claimed = replace(PLAN, blocks=(replace(BLOCKS[0], claimed=(1,)), BLOCKS[1]))
     widths = {("b00", 1): 0.03, ("b00", 2): 0.04, ("b01", 1): 0.05, ("b01", 2): 0.06}

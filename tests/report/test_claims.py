@@ -154,7 +154,7 @@ def test_of_machines_that_decide_as_much_the_one_that_tested_most_counts_in_what
         for machine, known in {"a": {"one": 1.2}, "b": {"one": 1.7, "two": 1.7}, "c": {"one": 2.5, "two": 2.5}}.items()
     ]
     assert {one.measured_value.value for one in foremost(accounts) if one.measured_value} == {1.7}
-    assert summary(accounts).endswith(": 2 inside.")
+    assert summary(accounts).endswith(": 2 within what was promised.")
     assert summary(accounts) == summary(accounts[::-1])
 
 
@@ -231,8 +231,8 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
     )
     told = Account(machine="m", runs=(), findings=(held, less, wide))
     assert summary([told]).endswith(
-        " Under those other conditions, which decide nothing, the intervals lie, held against what was promised: "
-        "1 inside, 1 below, 1 straddling an end or too wide to say."
+        " Under those other conditions, which judge no promise, intervals lie: "
+        "1 within what was promised, 1 wholly below it, 1 across an end of it, or too wide to tell."
     )
 
 

@@ -8,9 +8,10 @@ from harness.analyze.claims import Account, ClaimVerdict
 from harness.core.optimization import Timing
 from harness.report.claims import claims_parts, decided, summary
 from harness.report.document import escaped, to_markdown
-from harness.report.front_page import index_page, surprises
+from harness.report.front_page import index_page
 from harness.report.published import Publication
 from harness.report.published_pages import machine_page
+from harness.report.surprises import surprises
 from tests.report.collected import Made, kept, placed
 from tests.report.test_claims import claim, finding
 from tests.report.test_published import (
@@ -75,11 +76,11 @@ def test_the_error_of_emulated_step_times_is_the_worst_and_leads_to_those_of_ful
     times = (kept(WORKERS, day=day, environment=emulated(name)) for day, name in ((2, "2ms"), (3, "40ms")))
     swept = placed(*times, name="steps")
     assert swept.sweeps
-    words = "at worst, of which the intervals know nothing"
+    words = "at worst, of which intervals know nothing."
     alone = index_page(Publication(places=(device,)), None).text
-    assert f"{words}:" in alone
+    assert words in alone
     both = index_page(Publication(places=(device, swept)), None).text
-    assert f"{words}; the sweeps below tell the factors for full-size models:" in both
+    assert f"{words} The sweeps below tell the factors for full-size models." in both
     assert " at worst, of which intervals know nothing" in machine_page(device).text
 
 

@@ -13,6 +13,7 @@ from benchmarks.invented.rehearsal import Delays, Effects, RehearsedArm, Virtual
 from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import BRIEF
@@ -20,7 +21,7 @@ from harness.core.records import Arm, Fault, Place, Precision, Precisions, Recor
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, LiveArm
-from harness.run.execution import Campaign
+from harness.run.execution import PARTS, TOGETHER, Campaign
 from harness.run.preparation import prepared
 
 WISH = Request(size="quick", device="cpu", target="none")
@@ -196,14 +197,41 @@ def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_
 
 def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Plan) -> None:
     records: list[Record] = []
-    timed(plan, records, 4000.0).run()
+    timed(plan, records, 8000.0).run()
     windows = [one for one in records if isinstance(one, Window)]
     first = {}
     for number, one in enumerate(windows):
-        first.setdefault((one.timing is Timing.STEP, one.arm.replicate), number)
+        first.setdefault((one.timing not in PARTS, one.arm.replicate), number)
     assert first[True, 2] < first[False, 0] < first[True, 3]
-    last_part = max(number for number, one in enumerate(windows) if one.timing is not Timing.STEP)
+    last_part = max(number for number, one in enumerate(windows) if one.timing in PARTS)
     assert last_part < first[True, 3]
+
+
+def test_parts_of_a_step_leave_time_for_those_of_the_workloads_that_follow(plan: Plan) -> None:
+    loaders = [one for one in plan.blocks if one.timing is Timing.LOADER]
+    parts, records = replace(plan, blocks=tuple(loaders)), list[Record]()
+    forecast = Forecast(plan=parts, kept={}, paces=PACES, arm_s={})
+    least_s = 2 * sum(forecast.replicate_s(one, range(1, TOGETHER + 1)) for one in loaders)
+    timed(parts, records, 1.5 * least_s).run()  # arms take longer than is forecast
+    begun: dict[str, set[int]] = defaultdict(set)  # by block: treatments that share its first attempt
+    for one in records:
+        if isinstance(one, Window) and one.arm.position and (one.arm.replicate, one.arm.attempt) == (1, 0):
+            begun[one.arm.block].add(one.arm.position)
+    assert set(begun) == {one.identity for one in loaders}
+    assert min(map(len, begun.values())) >= TOGETHER
+
+
+def test_a_comparison_that_still_fits_is_measured_where_those_before_it_take_too_long(leak: Plan) -> None:
+    block = next(one for one in leak.blocks if one.timing is Timing.STEP)
+    cheap = block.comparisons[0]
+    dear = replace(cheap, treatment=replace(cheap.treatment, options=(Option(name="workers", level=8),)))
+    one = replace(leak, blocks=(replace(block, comparisons=(dear, cheap)),))
+    forecast = Forecast(plan=one, kept={}, paces={}, arm_s={})
+    dear_s, cheap_s = (forecast.first_ratio_s(one.blocks[0], position) for position in (1, 2))
+    assert cheap_s < 0.9 * dear_s
+    found = campaign(one, [], Effects(), deadline_s=(cheap_s + dear_s) / 2)
+    found.run()
+    assert replicates_of(found.records)[block.identity, 2] == {0, 1}
 
 
 def test_further_whole_steps_wait_until_those_that_have_begun_are_done(leak: Plan) -> None:

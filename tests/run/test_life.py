@@ -17,11 +17,11 @@ from tests.analyze.synthetic import comparison, plan, records
 
 
 def turns(skipped: int, extra: tuple[int, ...] = (0, 0, 0, 0)) -> Turns:
-    return Turns(steps=6, leads={0: 1, 1: 3, 2: skipped}, extra=extra, offset=5, skipped=skipped)
+    return Turns(steps=6, leads={0: 1, 1: 3, 2: skipped}, extra=extra, offsets={0: 5, 2: 5}, skipped=skipped)
 
 
 def test_windows_follow_each_other_without_gaps_where_every_arm_can_be_told_where_to_go_on() -> None:
-    assert [turns(0, (1, 0, 1, 1)).start(number) for number in range(4)] == [5, 11, 17, 23]
+    assert [turns(0, (1, 0, 1, 1)).start(0, number) for number in range(4)] == [5, 11, 17, 23]
 
 
 @pytest.mark.parametrize("extra", [(0, 0, 0, 0), (1, 0, 1, 1)])
@@ -29,7 +29,7 @@ def test_an_arm_with_workers_simply_goes_on_and_so_finds_the_samples_of_the_othe
     made, at = turns(4, extra), 5
     for number in range(4):
         at += made.lead(2, number)
-        assert made.start(number) == at
+        assert made.start(2, number) == at
         at += made.steps
 
 
@@ -115,6 +115,29 @@ def test_windows_without_a_sample_that_was_read_before_fit_into_half_an_epoch() 
     assert steps_of(Timing.STEP, kept, kept | {"workers": 3}, epoch=160, windows=9) % 3 == 0
 
 
+def test_no_replicate_reads_what_a_kept_data_set_was_warmed_up_with() -> None:
+    kept: dict[str, object] = {"keeps_items": True}
+    attempt = attempt_of(Timing.STEP, kept, kept, epoch=600)
+    for replicate in range(6):
+        attempt.replicate = replicate
+        turns = attempt._settled({1: 12}, Random(0))
+        assert turns is not None
+        windows = [number for _, number in numbered(order_of_windows({1: 12}, Random(0)), new=True)]
+        read = [turns.start(0, number) + step for number in windows for step in range(turns.steps)]
+        assert min(read) >= 300, "what the warm-up leaves"
+        assert max(read) < 600, "beyond which an epoch begins anew"
+
+
+def test_nor_do_arms_whose_workers_go_on_between_windows() -> None:
+    kept: dict[str, object] = {"keeps_items": True}
+    attempt = attempt_of(Timing.STEP, kept, kept | {"workers": 2}, epoch=600)
+    attempt.leads[1] = 5
+    turns = attempt._settled({1: 12}, Random(0))
+    assert turns is not None
+    windows = [number for _, number in numbered(order_of_windows({1: 12}, Random(0)), new=True)]
+    assert max(turns.start(0, number) + turns.steps for number in windows) <= 600
+
+
 VARYING, DEVICE, HOST = {"varying_shapes": True}, (10, 30), (10,)  # what an arm shows; bytes of each kind of memory
 SETTLES = [(8, 0)]  # as every arm does before its windows
 
@@ -166,5 +189,15 @@ def test_windows_of_another_run_begin_elsewhere_in_an_epoch() -> None:
             attempt.replicate = replicate
             turns = attempt._settled({1: 3}, Random(0))
             assert turns is not None
-            found.append(turns.offset)
-    assert found == [0, 500, 618, 118]
+            found.append(turns.offsets)
+    assert found == [dict.fromkeys((0, 1), begin) for begin in (0, 500, 618, 118)]
+
+
+def test_arms_of_other_batches_begin_on_the_same_sample_and_on_another_one_in_every_replicate() -> None:
+    attempt = attempt_of(Timing.STEP, {}, {})
+    attempt._ready[1] = replace(attempt._ready[1], cycle_steps=500)
+    for replicate, offsets in ((0, {0: 500, 1: 250}), (1, {0: 118, 1: 59})):
+        attempt.first, attempt.replicate = 0.5, replicate
+        turns = attempt._settled({1: 3}, Random(0))
+        assert turns is not None
+        assert turns.offsets == offsets

@@ -430,3 +430,18 @@ def test_the_store_is_found_beside_packages_that_were_put_elsewhere(
 def test_what_the_store_lacks_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch, absent: str, words: str) -> None:
     monkeypatch.setattr(f"workloads.imagenet.service.{absent}", lambda *_args, **_keywords: None)
     assert words in str(missing())
+
+
+def test_the_stores_client_is_imported_with_the_parts_which_arms_are_forked_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr("workloads.imagenet.import_module", imported.append)
+    WORKLOAD.parts()
+    assert imported == ["boto3.session", "botocore.config"]
+
+
+def test_parts_are_there_where_the_stores_client_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for client in ("boto3.session", "botocore.config"):
+        monkeypatch.setitem(sys.modules, client, None)
+    assert WORKLOAD.parts().dataset is dataset

@@ -1,5 +1,8 @@
 """Image classification: ResNet-50 on 100 classes of ImageNet, its JPEGs in an object store."""
 
+from contextlib import suppress
+from importlib import import_module
+
 from harness.core.workload import PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 from workloads.imagenet.adoption import adopt
 from workloads.imagenet.service import SERVICE
@@ -37,6 +40,9 @@ def _parts() -> Parts:
     from workloads.imagenet.model import build_loss, build_model, build_optimizer, build_schedule
     from workloads.imagenet.yardsticks import yardsticks
 
+    for client in ("boto3.session", "botocore.config"):  # once, for all arms that are forked from here
+        with suppress(ImportError):  # without them images are read from a local copy
+            import_module(client)
     return Parts(
         prepare=prepare,
         model=lambda size, _recipe: build_model(size),
