@@ -321,7 +321,7 @@ def _helped(side: Side) -> Iterator[str]:
 
 
 STALL_S = 0.1  # at least, by which a full collection of a worker's objects makes a batch late
-LOOKS = 2  # for a cache, of an arm that has shown none; each takes as long as nine batches at most
+LOOKS = 2  # for a cache, of an arm that has shown none; each takes as long as a dozen batches at most
 NEARLY = 1.5  # times as fast as the other bound at most: a short probe may not tell which of the two holds the arm back
 
 

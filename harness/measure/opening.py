@@ -319,6 +319,7 @@ PROBED, NEW = 3, 3  # batches that are read twice; batches behind those, to the 
 SOON, LOST = 8, 3  # first batches of an epoch that was read; so many of them are dear again where a cache drops some
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
 SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
+LEAST_S = 5e-5  # that keeping a batch saves: of fast loaders a processor's cache saves as much
 LATER = 4  # times as long at most, reads a later replicate where a cache holds a part: its epoch may be far longer
 
 
@@ -335,7 +336,7 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
         return {}
     taken, epoch, told = feed.taken, session.task.size.epoch_steps * recipe.micro_batches, before
     if before is None:
-        least_s = MATTERS * step_s / recipe.micro_batches
+        least_s = max(LEAST_S, MATTERS * step_s / recipe.micro_batches)
         told, saved_s = _kept(session, step_s, seconds, epoch, least_s)
         if told == FILLED and not _is_whole(session, _seconds_from(session, 0, epoch), saved_s, least_s):
             told = IN_PART
@@ -353,6 +354,8 @@ def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: 
     and only when others came between: a cache of the last one or two is none.
     """
     far = _far(epoch)
+    if step_s <= seconds / 4:
+        _seconds_from(session, 0, PROBED)  # of fast batches the first after a pause are dear by themselves
     first = _seconds_from(session, far, PROBED)
     is_slow = min(*first, step_s) > seconds / 4  # a busy machine may make one reading long
     again = _seconds_from(session, far, 1 if is_slow else PROBED)
