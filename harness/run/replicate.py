@@ -340,7 +340,9 @@ class Attempt:
         if self._keeps_items:
             spare = 0 if any(map(self._workers, self.arms)) else cycle - cycle // 2 - read
             return cycle // 2 + round(part * max(0, spare))
-        return round(part * cycle) % cycle
+        first = min(self.arms)
+        sample = round(part * (self._ready[first].cycle_steps or 1)) * self.block.arms[first].batch
+        return sample // self.block.arms[position].batch % cycle
 
     def _pays_for_shapes(self, position: int) -> bool:
         """Whether the first step on batches of a shape is dearer than later ones: a device's memory and its kernels.

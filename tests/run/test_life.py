@@ -195,6 +195,9 @@ def test_windows_of_another_run_begin_elsewhere_in_an_epoch() -> None:
 
 def test_arms_of_other_batches_begin_on_the_same_sample_and_on_another_one_in_every_replicate() -> None:
     attempt = attempt_of(Timing.STEP, {}, {})
+    (one,) = attempt.block.comparisons
+    twice = replace(one, treatment=replace(one.treatment, batch=2 * one.reference.batch))
+    attempt.block = replace(attempt.block, comparisons=(twice,))
     attempt._ready[1] = replace(attempt._ready[1], cycle_steps=500)
     for replicate, offsets in ((0, {0: 500, 1: 250}), (1, {0: 118, 1: 59})):
         attempt.first, attempt.replicate = 0.5, replicate
