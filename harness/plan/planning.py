@@ -380,6 +380,9 @@ def plan_of(
 FEW_WORKERS = 2  # whose groups make no window much longer
 
 
+CLEARLY = 0.95  # times as long at most: a block of its own separates what is timed first
+
+
 def _in_blocks(
     comparisons: Sequence[Comparison],
     protocol: Protocol,
@@ -410,9 +413,7 @@ def _in_blocks(
         for one in group:
             count = group_of((one.reference, one.treatment), one.timing)
             parts.setdefault(count if count > FEW_WORKERS else 1, []).append(one)
-        one_window = shortly and group[0].timing is Timing.STEP  # for which no second block pays
-        apart = not (together or one_window) and len(parts) > 1
-        apart = apart and sum(map(seconds, parts.values())) < seconds(group)
+        apart = not together and len(parts) > 1 and sum(map(seconds, parts.values())) < CLEARLY * seconds(group)
         return parts.values() if apart else (group,)
 
     made = blocks(comparisons, protocol.treatments, shares, split, in_order=in_order)
