@@ -261,14 +261,17 @@ def settle_backend(recipe: Recipe) -> None:
         multiprocessing.set_sharing_strategy(recipe.sharing_strategy)
 
 
-def collect_before_workers(recipe: Recipe) -> None:
-    """Has the trainer look through all of its objects once before workers are forked from it.
+def settle_process(recipe: Recipe, device: Device) -> None:
+    """All that is set before an arm is built; its trainer looks through its objects once before it forks workers.
 
     What a fork server froze does not count among objects that lived long: workers would inherit a collector that looks
     through all of them within a hundred batches, which takes longer than ten of those.
     """
+    settle_backend(recipe)
     if gc.isenabled() and (recipe.workers or recipe.evaluation_workers):
         gc.collect()
+    if recipe.blocking_sync:
+        device.block()
 
 
 def effective_backend() -> dict[str, Value]:

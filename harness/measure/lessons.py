@@ -19,7 +19,7 @@ from harness.core.protocol import UNTIMED, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Bounds
 from harness.core.workload import Goal, Learned, Ranged, Trained
-from harness.measure.devices import collect_before_workers, keep_to, settle_backend
+from harness.measure.devices import keep_to, settle_process
 from harness.measure.opening import asked_rate
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import begin
@@ -136,10 +136,7 @@ def _cold(task: Task) -> Session:
     if task.recipe.compile:
         nothing = Bounds(loader_rate=None, compute_rate=None)
         return _begun(task, {}, replace(UNTIMED, whole_s=0.0), observed=True, bounds=nothing)[0]
-    settle_backend(task.recipe)
-    collect_before_workers(task.recipe)
-    if task.recipe.blocking_sync:
-        task.device.block()
+    settle_process(task.recipe, task.device)
     return open_session(task)
 
 

@@ -110,7 +110,7 @@ def of_feed(feed: Feed, *, pinned: bool, non_blocking: bool) -> dict[str, Value]
     method = getattr(feed.loader.multiprocessing_context, "get_start_method", lambda: None)()
     # What such workers import they compile anew, unless they find its bytecode.
     imports = {"bytecode": not sys.dont_write_bytecode} if method not in {None, "fork"} else {}
-    imports |= {"collected_before": True} if feed.live_workers else {}  # see collect_before_workers
+    imports |= {"collected_before": True} if feed.live_workers else {}  # see settle_process
     return (
         {
             "workers": feed.live_workers,

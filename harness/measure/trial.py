@@ -16,16 +16,7 @@ from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
 from harness.measure.delay import begun
-from harness.measure.devices import (
-    Device,
-    collect_before_workers,
-    effective_backend,
-    marked,
-    moments,
-    settle_backend,
-    stamped,
-    timed,
-)
+from harness.measure.devices import Device, effective_backend, marked, moments, settle_process, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.gpu import Board, board_of
 from harness.measure.loop import Diverged
@@ -259,10 +250,7 @@ def begin(
     Where a former replicate has `observed` the settings, it tells those alone that can be seen without further steps.
     `bounds` that a former replicate has probed are not probed again; what it did about a `data_cache` is done again.
     """
-    settle_backend(task.recipe)
-    collect_before_workers(task.recipe)
-    if task.recipe.blocking_sync:
-        task.device.block()
+    settle_process(task.recipe, task.device)
     began, again = perf_counter(), observed and timing is not Timing.EVALUATION  # a score is asked of every replicate
     session = open_session(task)
     build_s = perf_counter() - began
