@@ -319,14 +319,17 @@ PROBED, NEW = 3, 3  # batches that are read twice; batches behind those, to the 
 SOON, LOST = 8, 3  # first batches of an epoch that was read; so many of them are dear again where a cache drops some
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
 SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
-LEAST_S = 5e-5  # that keeping a batch saves: of fast loaders a processor's cache saves as much
+LEAST_S = 2e-4  # that it saves a loader alone: less is little of a step, and a processor's own cache saves as much
 LATER = 4  # times as long at most, reads a later replicate where a cache holds a part: its epoch may be far longer
 
 
-def fill_cache(session: Session, step_s: float, seconds: float, before: str | None = None) -> dict[str, Value]:
+def fill_cache(
+    session: Session, step_s: float, seconds: float, before: str | None = None, least_s: float = 0.0
+) -> dict[str, Value]:
     """Where reading batches again is cheaper, reads a whole epoch if that takes no longer than this; tells what it did.
 
-    The same as a replicate `before` this one did: an epoch may take about as long as that, now longer and now shorter.
+    Cheaper means by `least_s` at least. The same as a replicate `before` this one did: an epoch may take about as
+    long as that, now longer and now shorter.
     A cache that was full before it was looked at holds a part, however long an epoch is, and needs none.
     Nothing where loader workers each keep what they read themselves, where files must be read from storage, and where
     no window holds what the arm has read before.
@@ -336,7 +339,7 @@ def fill_cache(session: Session, step_s: float, seconds: float, before: str | No
         return {}
     taken, epoch, told = feed.taken, session.task.size.epoch_steps * recipe.micro_batches, before
     if before is None:
-        least_s = max(LEAST_S, MATTERS * step_s / recipe.micro_batches)
+        least_s = max(least_s, MATTERS * step_s / recipe.micro_batches)
         told, saved_s = _kept(session, step_s, seconds, epoch, least_s)
         if told == FILLED and not _is_whole(session, _seconds_from(session, 0, epoch), saved_s, least_s):
             told = IN_PART

@@ -22,6 +22,7 @@ from harness.measure.gpu import Board, board_of
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
+    LEAST_S,
     Opening,
     asked_rate,
     fill_cache,
@@ -332,7 +333,8 @@ def _probed(trial: Trial, opening: Opening, step_s: float) -> tuple[Bounds, floa
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_cache: str | None) -> dict[str, Value]:
     """What the arm shows once it is warm: its loader, its process, its device."""
-    session, task = trial.session, trial.session.task
+    session, task, patience_s = trial.session, trial.session.task, 2 * trial.protocol.whole_s
+    least_s = LEAST_S if trial.timing is Timing.LOADER else 0.0
     return (
         evidence.of_launch(task.device)
         | evidence.of_batch(session.feed, opening.host_batch)
@@ -343,7 +345,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_
         | evidence.of_interlude(trial.interlude)
         | observed_step.of_capture(session.trainee)
         | effective_backend()
-        | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s, data_cache) if trial.can_go_to else {})
+        | (fill_cache(session, trial.step_s, patience_s, data_cache, least_s) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})
         | ({"compiled": False} if _fell_back(trial) else {})
     )

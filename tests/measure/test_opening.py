@@ -333,3 +333,12 @@ def test_a_later_replicate_does_about_a_cache_what_the_first_one_did(done: str, 
 )
 def test_samples_are_counted_however_a_batch_is_laid_out(batch: tuple[Tensor, ...]) -> None:
     assert opening.samples_in(batch) == 4
+
+
+@pytest.mark.parametrize(("least_s", "told"), [(0.0, "filled before"), (opening.LEAST_S, None)])
+def test_what_is_little_of_a_step_is_no_cache_of_a_loader_alone(
+    least_s: float, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(100)
+    monkeypatch.setattr(opening, "_seconds_from", lambda *asked: [one / 1000 for one in cache.seconds_from(*asked)])
+    assert opening.fill_cache(looking(), 2e-4, 60.0, None, least_s).get("data_cache") == told
