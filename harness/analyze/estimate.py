@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import stats
 
-from harness.analyze.evidence import Evidence
+from harness.analyze.evidence import Evidence, tells_energy
 from harness.analyze.grouping import together
 from harness.analyze.pairing import (
     SMALLEST_POOL,
@@ -326,13 +326,13 @@ def energies(
 ) -> list[Estimate | None]:
     """For each, in order: samples a joule over the reference's, estimated as rates are; above 1 is thriftier.
 
-    None where there is no ratio of rates either, where the device counts no energy, and where its counter stood still
-    in a window: windows that it has moved in alone would be too dear.
+    None where there is no ratio of rates either, where the device counts no energy, and where a window is too short
+    for its counter: that lags behind, so that the shorter of two windows would always look thriftier.
     """
     paired: dict[int, Pairs] = {}
     for index, evidence in enumerate(gathered):
         counted = [one for one in evidence.windows if one.energy_j is not None]
-        if counted and all(map(_joules, counted)):
+        if counted and all(map(tells_energy, counted)):
             pairs = pair(counted, evidence.position, _joules)
             if absence(evidence, pairs) is None:
                 paired[index] = pairs

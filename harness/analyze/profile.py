@@ -6,7 +6,7 @@ from enum import StrEnum
 from statistics import fmean, harmonic_mean
 from typing import Literal
 
-from harness.analyze.evidence import Side
+from harness.analyze.evidence import Side, tells_energy
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.soundness import workers_of
 from harness.core.configuration import Configuration
@@ -200,7 +200,7 @@ def profile(side: Side) -> Profile | None:
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
-        joules=_told("energy_j", "samples", windows),
+        joules=_told("energy_j", "samples", filter(tells_energy, windows)),
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=_largest(window.process_bytes for window in windows),
         host_peak_bytes=None if emulated else _host_peak(windows),

@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 
 from harness.analyze.estimate import Estimate, energies, results
-from harness.analyze.evidence import gather
+from harness.analyze.evidence import COUNTED_S, gather
 from harness.core.records import Record, Window
 from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, ready, records, window
 
 PLAN = plan(comparison("workers"))
 
 
-def spending(found: list[Record], joules: Callable[[Window], float | None]) -> list[Record]:
-    """Records of arms that took so many joules for each sample."""
+def spending(
+    found: list[Record], joules: Callable[[Window], float | None], watched_s: float = COUNTED_S
+) -> list[Record]:
+    """Records of arms that took so many joules for each sample, and were led in for so long."""
 
     def one(record: Record) -> Record:
         if not isinstance(record, Window) or (each := joules(record)) is None:
             return record
-        return replace(record, energy_j=each * record.samples)
+        return replace(record, energy_j=each * record.samples, lead_s=watched_s)
 
     return [one(record) for record in found]
 
@@ -79,6 +81,17 @@ def test_without_a_counter_there_is_nothing() -> None:
 def test_a_counter_that_stood_still_counts_nothing() -> None:
     """Windows in which it moved would hold the energy of their neighbours too."""
     assert saved(spending(records(0, 2.0), lambda one: 0.0 if one.order == 3 else half(one))) is None
+
+
+def test_a_counter_that_lags_behind_tells_nothing_of_short_windows() -> None:
+    """It leaves out the last 50 ms of each: a third of a short window's energy, little of a long one's."""
+    short = [replace(one, wall_s=one.wall_s / 50) if isinstance(one, Window) else one for one in records(0, 10.0)]
+    for watched_s, allowed in ((0.1, False), (COUNTED_S, True)):
+        lost = {one.wall_s: 1 - 0.05 / (watched_s + one.wall_s) for one in short if isinstance(one, Window)}
+        found = saved(spending(short, lambda one, lost=lost: half(one) * lost[one.wall_s], watched_s))
+        assert (found is not None) == allowed
+        if found is not None:
+            assert found.ratio == pytest.approx(2.0, rel=0.03)
 
 
 def test_bursts_that_nobody_counted_are_left_out() -> None:
