@@ -1,7 +1,8 @@
 """What PyTorch takes the host for an operator, beside the kernel: python benchmarks/dispatch.py prints it.
 
 Small tensors on the CPU, where the work itself takes next to nothing; time of one thread, the fastest fifth of many
-passes. A GPU's host takes this for every operator too, and a launch besides. The figures of harness/devices rest on it.
+passes. The host of a GPU takes three to four times as much for an operator (docs/decisions/emulated-devices.md); what a
+parameter of a foreach or fused optimizer takes in harness/devices is from here.
 """
 
 import time

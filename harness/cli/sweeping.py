@@ -121,30 +121,44 @@ def show_steps(folder: Path) -> None:
     source = f"{matrix.environment.machine}/{folder.resolve().name}: batches on the device, {matrix.environment.chip}"
     found = list(entries(matrix, catalogue, source))
     if not found:
-        raise Mistake(f"{folder} tells of no reference what its step takes alone; run one that trains, by its steps.")
+        raise Mistake(
+            f"{folder} tells of nothing what its step takes alone; run one by its steps, or with --probe compute."
+        )
     deliver("\n".join(found), None)
 
 
 def entries(matrix: Matrix, catalogue: Catalogue, source: str) -> Iterator[str]:
-    """An entry for each reference whose choices a table can name, by its rate on batches that lie on the device.
+    """An entry for each configuration whose choices a table can name, by its rate on batches that lie on the device.
 
-    A sentence says which ones are left out because nobody else knows what they are.
+    That is probed of references whose steps are timed; where the step alone is timed, treatments tell it too, and of
+    several that are one to a table the first does. A sentence says which ones are left out because nobody else knows
+    what they are.
     """
-    for table in matrix.tables:
-        config, known = table.config, catalogue.known
-        rate = table.profile.compute_rate if table.profile else None
-        if table.timing is not Timing.STEP or not rate:
-            continue
+    known, told = catalogue.known, set[tuple[str, ...]]()
+    for config, rate in _on_the_device(matrix):
         if own := _own(config, catalogue):
             sys.stderr.write(f"{config} is left out: {own} is none of the suite's, and a table names those alone.\n")
             continue
         changed = {name for one in config.options for name in _of_the_device(known[one.name])}
         if changed <= set(IN_TABLES):
             precision, layout = precision_of(compose(catalogue.workload(config.workload), config.options, known))
+            if (key := (config.workload, config.size, str(config.batch), precision, layout)) in told:
+                continue
+            told.add(key)
             yield ENTRY.format(
                 config=config, precision=precision, layout=layout, ms=1000 * config.batch / rate, band=MEASURED_BAND,
                 source=source,
             )  # fmt: skip
+
+
+def _on_the_device(matrix: Matrix) -> Iterator[tuple[Configuration, float]]:
+    """Configurations and their rates on batches that lie on the device."""
+    for table in matrix.tables:
+        if table.timing is Timing.STEP and table.profile and table.profile.compute_rate:
+            yield table.config, table.profile.compute_rate
+        elif table.timing is Timing.COMPUTE and table.profile:
+            yield table.config, table.profile.rate
+            yield from ((one.treatment.config, one.treatment.rate) for one in table.rows if one.treatment)
 
 
 def _own(config: Configuration, catalogue: Catalogue) -> str:

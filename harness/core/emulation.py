@@ -178,6 +178,11 @@ def _emulation(known: DeviceTimes, step_s: float, band: float = 1.0, *, is_whole
     )
 
 
+def table_of(device: str) -> str:
+    """What an environment says in place of a driver: the table that the times are of; raises Mistake."""
+    return f"step times {file_of(device).digest}"
+
+
 def widest_band(device: str) -> float | None:
     """The factor within which all of a device's table holds, either way; None where the time of a step is named."""
     if step_named(device) is not None:

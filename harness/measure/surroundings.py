@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.emulation import file_of, is_emulated, title_of
+from harness.core.emulation import is_emulated, table_of, title_of
 from harness.core.environment import DEVICES, MATRIX_UNITS, STEMS, Environment, library_of, round_memory
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
@@ -77,7 +77,7 @@ def read_environment(device: str = "auto") -> Environment:
         accelerator=title_of(device) if is_emulated(device) else gpu.get("name"),
         accelerator_memory_bytes=int(gpu["memory"]) if gpu else None,
         capability=gpu.get("capability"),
-        driver=f"step times {file_of(device).digest}" if is_emulated(device) else gpu.get("driver"),
+        driver=table_of(device) if is_emulated(device) else gpu.get("driver"),
         cpu=cpu_name(),
         cores=usable_cores(),
         memory_bytes=round_memory(memory_limit_bytes()),

@@ -14,7 +14,7 @@ from harness.analyze.matrix import Table
 from harness.analyze.race import Race
 from harness.analyze.sweep import KnownTime, Sweep, sweep_of
 from harness.core.configuration import Comparison, Configuration, Option
-from harness.core.emulation import step_named
+from harness.core.emulation import step_named, table_of
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import WINNER, is_or_was_baseline
@@ -295,6 +295,11 @@ class Setting:
         return sum(len(sheet.measured) for topic in self.topics for sheet in topic.sheets)
 
     @property
+    def is_former(self) -> bool:
+        """Whether its device is emulated by a table that was put right since."""
+        return self.environment.emulated and self.environment.driver != table_of(self.environment.device)
+
+    @property
     def key(self) -> str:
         """What its figures are called by."""
         return self.environment.digest + ("-contributed" if self.is_contributed else "")
@@ -346,14 +351,16 @@ class Place:
     def fullest(self) -> dict[str, tuple[Setting, Topic]]:
         """For each workload the setting with most ratios of training against the baseline, of equals the newest.
 
-        A first look in a new environment does not take the place of a whole matrix, nor somebody else's of our own.
+        A first look in a new environment does not take the place of a whole matrix, nor somebody else's of our own. Nor
+        does what a former table of an emulated device came to, where today's has a ratio.
         """
         found: dict[str, tuple[Setting, Topic]] = {}
-        for one in sorted(self.settings, key=lambda one: one.is_contributed):
+        for one in sorted(self.settings, key=lambda one: (one.is_contributed, one.is_former)):
             for topic in one.topics:
                 kept = found.get(topic.name)
                 is_alike = kept is None or kept[0].is_contributed == one.is_contributed
-                if kept is None or (is_alike and topic.told > kept[1].told):
+                is_beaten = kept is not None and one.is_former and not kept[0].is_former and kept[1].told > 0
+                if kept is None or (is_alike and not is_beaten and topic.told > kept[1].told):
                     found[topic.name] = one, topic
         return dict(sorted(found.items()))
 
@@ -364,8 +371,8 @@ class Place:
 
     @property
     def richest(self) -> Setting:
-        """The setting with most ratios, of our own if there is one; of equals the newest."""
-        return max(self.settings, key=lambda one: (not one.is_contributed, one.ratios))
+        """The setting with most ratios, of our own and of today's table if there is one; of equals the newest."""
+        return max(self.settings, key=lambda one: (not one.is_contributed, not one.is_former, one.ratios))
 
     @property
     def workloads(self) -> tuple[str, ...]:

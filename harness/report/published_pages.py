@@ -112,6 +112,11 @@ def _row(pair: Repeated) -> tuple[str, ...]:
     )
 
 
+FORMER = (
+    "It is a former one, whose host takes a third to a half of what that of a real H200 takes for an operator: "
+    "training steps gain less than they read here where the host holds them up. Loaders alone are right."
+)
+
 # The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
 
 _ENVIRONMENTS = "environment", "measured on", "memory", "software", "runs", "days"
@@ -126,7 +131,7 @@ def machine_page(place: Place, verified: tuple[str, ...] = ()) -> Page:
 def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     yield f"# {escaped(place.name)}" + (" (contributed)" if place.is_contributed else "")
     yield from ("", "[All results](../README.md)", "")
-    settings = sorted(place.settings, key=lambda one: (one.is_contributed, -one.ratios))  # of equals the newest first
+    settings = sorted(place.settings, key=lambda one: (one.is_contributed, one.is_former, -one.ratios))
     yield from grid(_ENVIRONMENTS, map(_environment, settings))
     workloads = (f"[{escaped(name)}]({quote(file_name(name))}.md)" for name in place.workloads)
     yield from ("", "Workloads: " + ", ".join(workloads) + ".")
@@ -195,7 +200,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
             f"Its step times come from a {table} that is right within a factor of {most:g} at worst, of which "
             "intervals know nothing: the longer a step is, the more of the loader hides behind it."
         )
-        yield ""
+        yield from (("", FORMER, "") if setting.is_former else ("",))
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
     heat = heat_map_picture(setting)
     if heat is not None:

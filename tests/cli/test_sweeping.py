@@ -1,5 +1,6 @@
 """`sweep`: step times as they are typed, and runs of several emulated devices in one table and figure."""
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Request
 from harness.report.figures import MARK
+from harness.results import matrix_of
 from harness.run.preparation import Place, prepared
 from tests.analyze.machines import rehearsed
 
@@ -130,6 +132,13 @@ def test_steps_of_what_is_not_the_suites_own_are_left_out_with_a_sentence(capsys
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("imagenet@quick#16:flat_model is left out: the option flat_model is none of the suite's")
     assert second.startswith("train@quick#16 is left out: the workload train is none of the suite's")
+
+
+def test_a_step_that_was_timed_alone_tells_of_treatments_too_and_once_of_each_entry() -> None:
+    text = "\n".join(entries(matrix_of(Path("results/h200/20261129T223805-ae01fd09")), read_catalogue(), "there"))
+    steps = [(one["workload"], one["precision"], one["layout"], one["ms"]) for one in tomllib.loads(text)["step"]]
+    assert len({one[:3] for one in steps}) == len(steps) == 6
+    assert steps[:2] == [("leak", "float32", "contiguous", 89.9), ("leak", "bfloat16", "contiguous", 11.56)]
 
 
 def test_a_run_without_a_gpu_has_no_steps_to_emulate() -> None:
