@@ -359,7 +359,7 @@ class Place:
             for topic in one.topics:
                 kept = found.get(topic.name)
                 is_alike = kept is None or kept[0].is_contributed == one.is_contributed
-                is_beaten = kept is not None and one.is_former and not kept[0].is_former and kept[1].told > 0
+                is_beaten = one.is_former and kept is not None and not kept[0].is_former and kept[1].main is not None
                 if kept is None or (is_alike and not is_beaten and topic.told > kept[1].told):
                     found[topic.name] = one, topic
         return dict(sorted(found.items()))
