@@ -26,7 +26,7 @@ from harness.analyze.soundness import Absence, comes_back, superseded, unsound
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import STAGES, Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Place, Precision, Record, Window
@@ -288,7 +288,7 @@ def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]], environmen
     for (treatment, config, timing), part in measured.items():
         whole = measured.get((treatment, config, Timing.STEP))
         calm = whole is not None and not whole.disturbed and not part.disturbed
-        if whole is not None and calm and timing in {Timing.LOADER, Timing.COMPUTE}:
+        if whole is not None and calm and timing in PARTS_OF_A_STEP:
             pairs.setdefault((config, timing), []).append((whole, part))
     taken: dict[Part, Taken] = {}
     for config, parts in shares.items():

@@ -39,6 +39,7 @@ CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs
 # and where it depended on the interval's width (docs/decisions/width-stopping.md).
 FIXED, BY_WIDTH = 0.975, 0.985
 TRIMMED = 0.3  # of the pairs of a replicate, at either end, for the check of what single windows weigh
+BY_LEAST = "least spread"  # the method, where replicates scatter less than is ever believed of a machine
 BY_WINDOWS = "scatter of windows"  # the method, where replicates agree better than their windows allow
 OF_RUNS = "average of runs"  # the method, where several runs measured the same
 
@@ -53,7 +54,7 @@ class Estimate:
     pairs: int
     processes: int  # replicates, each with fresh processes of both arms
     df: float
-    method: str  # "moderated t" in a pool, "t" without one, BY_WINDOWS, or OF_RUNS
+    method: str  # "moderated t" in a pool, "t" without one, BY_LEAST, BY_WINDOWS, or OF_RUNS
     outlying: bool  # its replicates disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     drift: float
@@ -168,7 +169,7 @@ def estimates(
         outlying = bool(spread.outlying[index])
         between = float(max(own[index], least) / np.sqrt(len(one)))
         by_windows = within > between
-        usual = "t" if outlying else method
+        usual = BY_LEAST if own[index] < least else "t" if outlying else method
         estimate = _estimate(
             pairs,
             max(between, within),

@@ -105,10 +105,10 @@ class Evidence:
     @property
     def quality(self) -> Quality | None:
         """The worst judgement over all lives in which both arms started; None before there is one."""
-        references = {(ready.arm.replicate, ready.arm.attempt): ready for ready in self.reference.readies}
+        references = {_attempt(ready.arm): ready for ready in self.reference.readies}
         found = []
         for ours in self.treatment.readies:
-            theirs = references.get((ours.arm.replicate, ours.arm.attempt))
+            theirs = references.get(_attempt(ours.arm))
             if theirs is not None and not theirs.losses:
                 alike = (one for one in reversed(self.judged_by) if one.arm.replicate == ours.arm.replicate)
                 another = self.numerics is Numerics.DIFFERENT  # whose losses are held against none

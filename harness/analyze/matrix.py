@@ -43,7 +43,7 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
     yield from _of_the_tails(estimate, arms)
     if estimate.in_turn:
         yield (
-            f"replicates in turn: memory did not hold both arms at once, so in {estimate.in_turn} of them one "
+            f"replicates in turn: memory seemed too small for both arms at once, so in {estimate.in_turn} of them one "
             "was timed after the other, and what the machine did between them is in its ratio"
         )
     if estimate.shared:

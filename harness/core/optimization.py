@@ -41,6 +41,7 @@ class Timing(StrEnum):
     COMPUTE = "compute"  # steps on batches that already lie on the device
 
 
+PARTS_OF_A_STEP = frozenset({Timing.LOADER, Timing.COMPUTE})
 TRAINS = frozenset({Timing.STEP, Timing.EPOCH})  # what times a training, and not a part of one or its evaluation
 
 

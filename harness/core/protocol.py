@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Protocol:
 
     def of(self, timing: Timing) -> "Protocol":
         """The same with the windows that are taken of such a part of a step, which are no whole epochs."""
-        if self.part_s is None or timing not in {Timing.LOADER, Timing.COMPUTE}:
+        if self.part_s is None or timing not in PARTS_OF_A_STEP:
             return self
         return replace(self, window_s=self.part_s, whole_s=0.0)
 

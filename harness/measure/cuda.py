@@ -1,12 +1,12 @@
 """NVIDIA devices through CUDA and NVML."""
 
 import ctypes
-import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from torch import Tensor, cuda, nn, randn
+from torch import Tensor, autocast, backends, cuda, nn, randn
+from torch import bfloat16 as bfloat16_type
 
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver, driver_of
@@ -40,8 +40,7 @@ class Cuda(Device):
         return driver_of(str(cuda.get_device_properties(self.torch).uuid))
 
     def forget_memory(self) -> None:
-        """Collects first, so that nobody holds what only cycles do."""
-        gc.collect()
+        """Of objects that were collected before."""
         cuda.empty_cache()
         cuda.reset_peak_memory_stats(self.torch)
 
@@ -122,11 +121,19 @@ def _recorded(graphs: Mapping[Any, list[Any]]) -> int:
     return sum(1 + _recorded(one.children) for alternatives in graphs.values() for one in alternatives)
 
 
-def use_once() -> None:
-    """Uses the device as a step does: what it needs of CUDA's libraries lies in the host's memory then."""
-    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.Flatten(), nn.Linear(64 * 32 * 32, 10)).cuda()
-    model(randn(8, 3, 32, 32, device="cuda")).sum().backward()
-    cuda.synchronize()
+def use_once(device: str = "cuda") -> None:
+    """Uses the device as steps do: what they need of its libraries lies in the host's memory then.
+
+    `cudnn_benchmark` and bfloat16 ask for others than the default: a first such step took ten seconds, a later one two.
+    """
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.Flatten(), nn.Linear(64 * 32 * 32, 10)).to(device)
+    inputs = randn(8, 3, 32, 32, device=device)
+    for benchmark, bfloat16 in ((False, False), (True, False), (True, True)):
+        backends.cudnn.benchmark = benchmark
+        with autocast(device, bfloat16_type, enabled=bfloat16):
+            model(inputs).sum().backward()
+    if device == "cuda":
+        cuda.synchronize()
 
 
 if __name__ == "__main__":  # a process that nobody measures, before the first that somebody does

@@ -11,7 +11,7 @@ from statistics import geometric_mean
 from typing import TypeVar
 
 from harness.core.configuration import Configuration
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
@@ -21,7 +21,7 @@ IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen
 SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter where it takes longer than thought
 LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
-CUDA_START_S = 3.5  # of it on a GPU, which sets up a context and loads CUDA's libraries too
+CUDA_START_S = 1.5  # of it on a GPU, which sets up a context and loads kernels too: 1.2 to 1.5 s on an H200
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
 # First steps of a later replicate; what is timed on anything else takes as many as in the first, and so do steps that
 # do not take the host's cores.
@@ -50,7 +50,7 @@ class Pace:
 
     def of(self, timing: Timing) -> float:
         """Seconds of what is timed once a step."""
-        if self.compute_s is None or timing not in {Timing.LOADER, Timing.COMPUTE}:
+        if self.compute_s is None or timing not in PARTS_OF_A_STEP:
             return self.step_s
         return (
             self.compute_s if timing is Timing.COMPUTE else max(self.step_s - self.compute_s, LEAST_PART * self.step_s)
@@ -91,7 +91,7 @@ def start_s(
     timed_s: Sequence[float] | None = None,
 ) -> float:
     """Seconds until all arms are warm and settled, the reference first; `timed_s` is timed instead of steps."""
-    is_part = timing in {Timing.LOADER, Timing.COMPUTE}
+    is_part = timing in PARTS_OF_A_STEP
     judged = 1.0 if protocol.judged_again else first
     spread = 0.0 if is_part else judged * (1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS)
     fewer = pace.steps_on_host or timing is Timing.LOADER
@@ -171,7 +171,7 @@ def arm_s(protocol: Protocol, pace: Pace, timing: Timing = Timing.STEP) -> float
 
 def kind_of(block: Block) -> str:
     """Whose arms take alike: those of a workload, and of a part of its steps."""
-    part = f" {block.timing}" if block.timing in {Timing.LOADER, Timing.COMPUTE} else ""
+    part = f" {block.timing}" if block.timing in PARTS_OF_A_STEP else ""
     return block.reference.workload + part
 
 
@@ -301,8 +301,10 @@ class Forecast:
         kind = kind_of(block)
         part = kind.partition(" ")[2]
         alike = {one: seconds for one, seconds in self.arm_s.items() if one.partition(" ")[2] == part}
-        own = {kind: self.arm_s[kind]} if kind in self.arm_s else alike or self.arm_s
-        return slowness(own, self._guesses_s) or UNSEEN
+        if kind in self.arm_s:
+            return slowness({kind: self.arm_s[kind]}, self._guesses_s) or UNSEEN
+        # That others were faster than guessed promises nothing: arms for which there is no time give no ratio.
+        return max(1.0, slowness(alike or self.arm_s, self._guesses_s) or UNSEEN)
 
     def _guess_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         speedups = [self._speedup(block, one) for one in positions]

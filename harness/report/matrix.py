@@ -15,7 +15,7 @@ from harness.analyze.profile import CLEARLY, Bottleneck, HostMemory, Profile, ho
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.report import document
@@ -76,7 +76,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "machine": f"{environment.chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
-        "protocol": (f"{replicates(matrix)}, {windows(protocol)}{looks(protocol)}"),
+        "protocol": f"{replicates(matrix)}, {windows(_timed_by(matrix))}{looks(protocol)}",
         "plan": f"{matrix.design}, seed {matrix.seed}",
         "configurations": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
@@ -93,6 +93,12 @@ def _copies(found: Sequence[Estimate]) -> str:
     held = sum(one.low <= 1 <= one.high for one in found)
     wide = math.expm1(median(one.half_width for one in found))
     return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * wide:.0f} % (median)"
+
+
+def _timed_by(matrix: Matrix) -> Protocol:
+    """The protocol of the windows: that of parts of a step where nothing else was timed."""
+    timings = {table.timing for table in matrix.tables}
+    return matrix.protocol.of(next(iter(timings))) if timings and timings <= PARTS_OF_A_STEP else matrix.protocol
 
 
 def replicates(matrix: Matrix) -> str:
@@ -124,7 +130,7 @@ def time_spent(matrix: Matrix, *, shortly: bool = False) -> str:
         named.append(("all else", total_s - sum(known.values())))
     else:
         named = [(words, spent_s[name]) for name, words in _SPENT.items()]
-    named += [] if kernels_s is None else [("device at work", kernels_s)]
+    named += [] if kernels_s is None else [("windows' first to last kernel", kernels_s)]
     return f"{duration(total_s)}, {', '.join(f'{words} {100 * one / total_s:.0f} %' for words, one in named)}"
 
 
@@ -389,7 +395,7 @@ def cause(name: str, found: Bottleneck) -> str:
 
 def _crowding(found: Bottleneck) -> str:
     """What a perfect input would give back beside the time in which steps wait for it: cores, where workers load."""
-    if not found.loads_beside or found.input_wait is None:  # without workers the rest is copies and launches
+    if found.input_wait is None:
         return ""
     if found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Lost, Place, Precisions, Ready, Record, Window, is_apart
@@ -28,7 +28,6 @@ from harness.run.watching import Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
-PARTS = frozenset({Timing.LOADER, Timing.COMPUTE})  # of a step
 TOGETHER = 2  # treatments of a part of a step for which those before it leave time: they share the reference's windows
 
 
@@ -59,6 +58,8 @@ class Campaign:
     attempts: int = 0  # begun by this campaign
     windows: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
+    # Block -> position -> what an arm took of each kind of memory.
+    _sizes: defaultdict[str, dict[int, Bytes]] = field(init=False, default_factory=lambda: defaultdict(dict))
     # Treatments, by block and position, that found no memory beside others and are timed alone.
     _alone: set[tuple[str, int]] = field(init=False, default_factory=set)
     _turns: dict[tuple[str, int], int] = field(init=False, default_factory=dict)  # by block and replicate: see Arm.turn
@@ -113,7 +114,7 @@ class Campaign:
     def _first_blocks(self) -> list[Block]:
         """Those to begin with: of each workload the first with more replicates than others have, and parts of steps."""
         firsts = {block.reference.workload: block for block in reversed(self.plan.blocks) if block.replicates}
-        return [one for one in self.plan.blocks if firsts and (one in firsts.values() or one.timing in PARTS)]
+        return [one for one in self.plan.blocks if firsts and (one in firsts.values() or one.timing in PARTS_OF_A_STEP)]
 
     def _run_turn(self, blocks: Sequence[Block]) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
@@ -203,7 +204,9 @@ class Campaign:
         try:
             attempt.run(rounds)
         except NoRoom:
-            self._room[block.identity] = 0
+            self._alone |= {(block.identity, position) for position in attempt.alone_next}
+            if not attempt.alone_next:
+                self._room[block.identity] = 0
             return
         except BudgetSpent:
             # Arms take at least as long as those that were broken off: whoever goes on must not guess less.
@@ -251,7 +254,7 @@ class Campaign:
             watcher=self.watcher,
             clock=self.clock,
             check_time=self._check_time,
-            room=Room(free=self.free) if self.free else None,
+            room=Room(free=self.free, sizes=self._sizes[block.identity]) if self.free else None,
             cores=self.cores,
             leads=leads_seen(self._kept.get((block.identity, one), []) for one in range(replicate)),
         )
@@ -287,7 +290,7 @@ class Campaign:
         of each of them takes, or some of a part of a step. A part has all that they leave: parts are so cheap beside
         whole steps that they would else be timed one by one, each beside a reference of its own.
         """
-        wanted, is_part = sorted(self._left(block, 0)), block.timing in PARTS
+        wanted, is_part = sorted(self._left(block, 0)), block.timing in PARTS_OF_A_STEP
         if is_part and not self._worth_a_part(block.reference.workload, block):
             return ()
         own_s, left_s = self._least_s(block), self._plan_left_s()
@@ -342,4 +345,4 @@ class Campaign:
 
 def _least_of(block: Block) -> int:
     """Treatments for which those before a block leave time."""
-    return TOGETHER if block.timing in PARTS else 1
+    return TOGETHER if block.timing in PARTS_OF_A_STEP else 1

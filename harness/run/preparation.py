@@ -382,7 +382,7 @@ def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimi
 
 
 def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, replicate: int) -> bool:
-    """Whether another block has the first losses of this block's reference from the same seed, and their spread.
+    """Whether an arm before this one had the first losses of a block's reference from the same seed, and their spread.
 
     A reference without options has no settings to show either, so that it need not begin as it did there. On a CPU
     arms that share a process have the bits of isolated ones; on another device nobody has seen that yet. Epochs of
@@ -390,7 +390,7 @@ def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, re
     """
     plan, size = ready.plan, epoch_of(ready, block, block.reference)
     same = (one for one in plan.blocks if one.reference == block.reference)
-    alike = {one.identity for one in same if epoch_of(ready, one, one.reference) == size} - {block.identity}
+    alike = {one.identity for one in same if epoch_of(ready, one, one.reference) == size}
     return not (plan.protocol.judged_again or block.reference.options) and any(
         isinstance(one, Ready) and one.arm.block in alike and (one.arm.replicate, one.arm.position) == (replicate, 0)
         and (one.arm.shared is block.shared or ready.environment.device == "cpu")

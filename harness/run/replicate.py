@@ -8,7 +8,7 @@ the samples that it takes in its lead-in.
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -68,6 +68,7 @@ class Room:
     """Free memory, watched while arms begin one after another."""
 
     free: Callable[[], Bytes]
+    sizes: dict[int, Bytes] = field(default_factory=dict)  # what arms took that began alone, also in former attempts
     largest: Bytes = ()  # what the largest arm so far took, by kind
     before: Bytes = ()
     begun_arms: int = 0
@@ -82,26 +83,36 @@ class Room:
         """An arm is about to begin."""
         self.before = self.free()
 
-    def begun(self, arms: int = 1, *, varying_shapes: bool = False) -> None:
-        """So many arms that began together are warm now; one of them may have taken what two of them took."""
-        self.begun_arms += arms
+    def begun(self, positions: Sequence[int], *, varying_shapes: bool = False) -> None:
+        """Arms that began together are warm now; one of them may have taken what two of them took."""
+        self.begun_arms += len(positions)
         self.varying_shapes |= varying_shapes
-        share = max(1, arms - 1)
+        share = max(1, len(positions) - 1)
         taken = tuple((before - after) // share for before, after in zip(self.before, self.free(), strict=True))
         self.largest = tuple(map(max, taken, self.largest or taken))
+        if len(positions) == 1:
+            self.sizes[positions[0]] = taken
 
-    def fits(self, arms: int) -> bool:
-        """Whether so many more arms fit, if each takes what the largest so far took; nothing is known of the first.
+    def fits(self, positions: Sequence[int], spare: int = 0) -> bool:
+        """Whether these arms and so many others fit, if each takes what it took before, else what the largest took.
 
-        On a device with varying shapes, those that have begun must still have room to grow as well.
+        Nothing is known of the first of all. On a device with varying shapes, those that have begun must still have
+        room to grow as well.
         """
-        if not self.largest:
+        wanted = [self.sizes.get(one, self.largest) for one in positions] + [self.largest] * spare
+        if not all(wanted):
             return True
-        of_device = arms * GROWTH
-        if self.varying_shapes:
-            of_device = arms * VARYING_GROWTH + self.begun_arms * (VARYING_GROWTH - 1)
-        kinds = zip(self.largest, self.free(), (arms * GROWTH, of_device), strict=False)
-        return all(times * taken <= left for taken, left, times in kinds if taken > 0)
+        sums = [sum(kind) for kind in zip(*wanted, strict=True)]
+        grown = [GROWTH * one for one in sums]
+        if self.varying_shapes and len(sums) > 1:
+            grown[1] = VARYING_GROWTH * sums[1] + self.begun_arms * (VARYING_GROWTH - 1) * self.largest[1]
+        return all(one <= left for one, left in zip(grown, self.free(), strict=True) if one > 0)
+
+    def crowding(self, positions: Iterable[int]) -> list[int]:
+        """Those of some treatments that take more than the reference does, where both are known."""
+        usual = self.sizes.get(0, ())
+        sizes = ((one, self.sizes.get(one, ())) for one in positions)
+        return [at for at, size in sizes if any(ours > theirs for ours, theirs in zip(size, usual, strict=False))]
 
 
 SPREAD = 0.618  # of an epoch between where one replicate begins and the next: however many there are, they lie apart
@@ -198,7 +209,7 @@ class Attempt:
         began_s = self.clock()
         try:
             yield
-        except BudgetSpent:
+        except (BudgetSpent, NoRoom):
             self._account(position, began_s)
             raise
         self._account(position, began_s)
@@ -210,9 +221,9 @@ class Attempt:
 
     def _begin_all(self, waiting: list[int]) -> None:
         """Begins arms in their order while there is room; the rest is left for another attempt."""
-        while waiting and (self.room is None or self.room.fits(1)):
+        while waiting and (self.room is None or self.room.fits(waiting[:1])):
             together = self._side_by_side(waiting)
-            if self.room is not None and not self.room.fits(len(together) + 1):
+            if self.room is not None and not self.room.fits(together, spare=1):
                 together = [0 if 0 in waiting else waiting[0]]
             for position in together:
                 waiting.remove(position)
@@ -221,6 +232,8 @@ class Attempt:
             self.arms.pop(position).close()
         self.put_off = [position for position in waiting if position]
         if waiting and (0 in waiting or set(self.arms) == {0}):
+            # A treatment that leaves the reference no room is alive alone; the others may find room beside it.
+            self.alone_next += self.room.crowding(self.arms) if self.room is not None and 0 in waiting else []
             raise NoRoom
 
     def _side_by_side(self, waiting: Sequence[int]) -> list[int]:
@@ -267,7 +280,7 @@ class Attempt:
             self._ready[position] = self._keep(Ready(arm=self._name(position), **answer))
         ready = [self._ready[position] for position in positions if position in self._ready]
         if self.room is not None and ready:
-            self.room.begun(len(ready), varying_shapes=varying)
+            self.room.begun([one.arm.position for one in ready], varying_shapes=varying)
         self._spend_on_start(took_s, ready, at_once)
 
     def _begun(self, position: int) -> dict[str, Any] | ArmLost | Bereft:

@@ -14,14 +14,14 @@ from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
 from harness.core.configuration import Option
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Arm, Fault, Place, Precision, Precisions, Record, Window, window_pairs
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, LiveArm
-from harness.run.execution import PARTS, TOGETHER, Campaign
+from harness.run.execution import TOGETHER, Campaign
 from harness.run.preparation import prepared
 
 WISH = Request(size="quick", device="cpu", target="none")
@@ -201,9 +201,9 @@ def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Pl
     windows = [one for one in records if isinstance(one, Window)]
     first = {}
     for number, one in enumerate(windows):
-        first.setdefault((one.timing not in PARTS, one.arm.replicate), number)
+        first.setdefault((one.timing not in PARTS_OF_A_STEP, one.arm.replicate), number)
     assert first[True, 2] < first[False, 0] < first[True, 3]
-    last_part = max(number for number, one in enumerate(windows) if one.timing in PARTS)
+    last_part = max(number for number, one in enumerate(windows) if one.timing in PARTS_OF_A_STEP)
     assert last_part < first[True, 3]
 
 

@@ -143,7 +143,9 @@ def test_where_not_even_two_fit_arms_live_in_turn_and_the_row_says_so(size: int)
     for row in rows:
         assert isinstance(row.estimate, Estimate)
         assert (row.estimate.processes, row.estimate.in_turn, row.estimate.pairs) == (2, 2, 2)
-        assert any(note.startswith("replicates in turn: memory did not hold both arms at once") for note in row.notes)
+        assert any(
+            note.startswith("replicates in turn: memory seemed too small for both arms at once") for note in row.notes
+        )
         truth = EFFECTS.speedup(row.comparison.treatment, row.comparison.reference)
         assert row.estimate.ratio == pytest.approx(truth, rel=0.15)  # drift is in it
 
@@ -235,16 +237,16 @@ def test_arms_of_varying_shapes_live_together_only_where_the_device_holds_what_t
     left = iter([(100, free + 10), (90, free), (90, free)])
     room = Room(free=lambda: next(left))
     room.begins()
-    room.begun(varying_shapes=True)
-    assert room.fits(1) is fit, "five times as much for the next, and four times as much again for the first"
+    room.begun([0], varying_shapes=True)
+    assert room.fits([1]) is fit, "five times as much for the next, and four times as much again for the first"
 
 
 def test_the_host_need_not_hold_what_a_device_s_allocator_keeps() -> None:
     left = iter([(25,), (15,), (15,)])
     room = Room(free=lambda: next(left))
     room.begins()
-    room.begun(varying_shapes=True)
-    assert room.fits(1)
+    room.begun([0], varying_shapes=True)
+    assert room.fits([1])
 
 
 @pytest.mark.parametrize(("varying", "most"), [(False, 5), (True, 1)])
@@ -266,11 +268,23 @@ def test_an_arm_that_shows_varying_shapes_is_not_joined_by_others_on_a_device(
 def test_every_kind_of_memory_must_hold_an_arm() -> None:
     free = iter([(100, 50), (90, 20), (90, 20), (90, 20), (90, 40)])
     room = Room(free=lambda: next(free))
-    assert room.fits(9), "nothing is known of the first"
+    assert room.fits(range(9)), "nothing is known of the first"
     room.begins()
-    room.begun()
+    room.begun([0])
     assert room.largest == (10, 30)
-    assert not room.fits(1), "the device has 20 left and an arm takes 30"
-    assert not room.fits(2)
+    assert not room.fits([1]), "the device has 20 left and an arm takes 30"
+    assert not room.fits([1, 2])
     room.largest = (10, 0)
-    assert room.fits(7), "what takes nothing of a kind of memory is not held back by it"
+    assert room.fits(range(1, 8)), "what takes nothing of a kind of memory is not held back by it"
+
+
+def test_an_arm_whose_size_is_known_asks_for_no_more() -> None:
+    """A treatment of 69 began first; the reference takes 46, and 71 are left."""
+    left = iter([(1000, 140), (990, 71), (990, 71), (990, 71)])
+    room = Room(free=lambda: next(left), sizes={0: (10, 46)})
+    room.begins()
+    room.begun([6])
+    assert room.fits([0])
+    assert not room.fits([1]), "which may take as much as the largest"
+    assert room.crowding([6, 1]) == [6]
+    assert Room(free=lambda: (0, 0), sizes={6: (10, 69)}).crowding([6]) == [], "nothing is known of the reference"

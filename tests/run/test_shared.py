@@ -419,7 +419,8 @@ def test_first_losses_of_the_other_kind_count_where_bits_are_the_same() -> None:
     assert (together.shared, alone.shared) == (True, False)
     seen = [begun(together.identity, shared=True)]
     assert known_elsewhere(known, seen, alone, 0)
-    assert not known_elsewhere(known, seen, together, 0), "nobody knows it from elsewhere"
+    assert known_elsewhere(known, seen, together, 0), "an attempt before had them"
+    assert not known_elsewhere(known, [], together, 0)
     assert not known_elsewhere(known, seen, alone, 1), "another replicate has another seed"
     assert not known_elsewhere(on_gpu, seen, alone, 0)
     assert known_elsewhere(on_gpu, seen, replace(alone, shared=True), 0)

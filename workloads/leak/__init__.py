@@ -32,8 +32,8 @@ def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int, wa
             **named(counts(files)),
         },
         original_epoch_steps=562,
-        step_s=0.0005 * batch if batch < 5632 else 0.3,  # a small batch trains on the core that loads it
-        compute_s=0.00047 * batch if batch < 5632 else 0.005,
+        step_s=0.0005 * batch if batch < 5632 else 0.39,  # a small batch trains on the core that loads it
+        compute_s=0.00047 * batch if batch < 5632 else 0.09,
     )
 
 

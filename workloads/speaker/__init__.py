@@ -48,8 +48,8 @@ STANDARD = Size(
         "narrowing": 1,
     },
     original_epoch_steps=1_092_009 // 100,
-    step_s=3.5,
-    compute_s=0.01,
+    step_s=3.54,
+    compute_s=0.05,
 )  # fmt: skip
 
 

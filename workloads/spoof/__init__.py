@@ -48,8 +48,8 @@ STANDARD = Size(
         "narrowing": 1,
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
-    step_s=0.25,
-    compute_s=0.01,
+    step_s=0.27,
+    compute_s=0.026,
 )  # fmt: skip
 
 
