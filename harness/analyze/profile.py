@@ -140,6 +140,12 @@ class Profile:
     losses: tuple[float, ...] = ()  # of the first steps, in the first replicate that tells them
     emulated: bool = False  # its device is, so that the device's memory lies in the host's
 
+    @property
+    def launches(self) -> float | None:
+        """The share of its time, but for waits for input, in which the host launches; None where it is emulated."""
+        steps = 1 - self.phases.input_wait
+        return None if self.emulated or self.host_queueing is None or steps <= 0 else self.host_queueing / steps
+
 
 class HostMemory(StrEnum):
     """What is known of the memory that arms took of their host."""

@@ -182,7 +182,7 @@ PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 
 # Of a small copy's baseline on batches of a GPU, at most: 5, 26 and 49 ms on an H200. The real size says it of a GPU.
-GPU_STEP_S = 0.05
+GPU_STEP_S = 0.02
 LOADING_BESIDE_GPU = 1.8  # times as long as sizes say, on the 16 cores of that H200
 
 

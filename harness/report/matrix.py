@@ -130,7 +130,7 @@ def time_spent(matrix: Matrix, *, shortly: bool = False) -> str:
         named.append(("all else", total_s - sum(known.values())))
     else:
         named = [(words, spent_s[name]) for name, words in _SPENT.items()]
-    named += [] if kernels_s is None else [("windows' first to last kernel", kernels_s)]
+    named += [] if kernels_s is None else [("first to last kernel of windows", kernels_s)]
     return f"{duration(total_s)}, {', '.join(f'{words} {100 * one / total_s:.0f} %' for words, one in named)}"
 
 
@@ -368,11 +368,23 @@ def causes(table: Table) -> Iterator[str]:
     found = table.profile.bottleneck if table.profile else None
     if found is not None:
         yield cause(name, found)
+    if table.profile and (held := launching(table.profile)):
+        yield f"With {called(name)} {held}: a graph, a fused optimizer or larger batches would let the device work on."
     if table.profile and table.timing is Timing.EVALUATION:
         items = rate(table.profile.rate).removesuffix(" samples/s")
         yield f"With {called(name)} an evaluation goes through {items} items/s: files, clips, pictures or patches."
     if table.profile and table.profile.facts:
         yield f"Seen in {called(name)}, and wherever nothing else is said: {facts(table.profile.facts)}."
+
+
+LAUNCHING = 0.9  # of its steps that a host launches, and the device has little to do but wait for it
+
+
+def launching(found: Profile) -> str:
+    """Whether the host's launches hold steps up, in words; empty where the device does, or nobody knows."""
+    if found.launches is None or found.launches < LAUNCHING:
+        return ""
+    return f"the host's launches hold the step up ({share(min(1.0, found.launches))} of it)"
 
 
 def cause(name: str, found: Bottleneck) -> str:
@@ -400,7 +412,7 @@ def _crowding(found: Bottleneck) -> str:
     if found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
         return ""
     waiting = roughly(1 / (1 - found.input_wait))
-    return f" ({waiting} if steps only waited no more; the rest is what loading takes from them)"
+    return f" ({waiting} if steps only waited no more; the rest is what steps lose beside loading)"
 
 
 def _room(times: float, ideal: str) -> str:
@@ -450,6 +462,8 @@ def details(row: Row) -> Iterator[str]:
         )
     if arm.bottleneck is not None:
         yield f"held back by {bound(arm.bottleneck)}"
+    if held := launching(arm):
+        yield held
     if row.loader_ratio is not None:
         yield f"loader alone {factor(row.loader_ratio)}x"
     if not estimate.shared:  # others had warmed its process

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from harness.analyze.profile import bottleneck
 from harness.core.plan import NoResult
+from harness.core.records import Record, Window
 from harness.report.document import show
 from harness.report.matrix import cause, matrix_parts
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
@@ -70,12 +71,14 @@ def test_of_what_a_perfect_input_would_gain_waiting_is_told_apart() -> None:
     words = cause("all", bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02, loads_beside=True))
     assert (
         "its step alone reaches 705 samples/s, so a perfect input would gain about 1.33x (about 1.02x if steps "
-        "only waited no more; the rest is what loading takes from them); its loader alone"
+        "only waited no more; the rest is what steps lose beside loading); its loader alone"
     ) in words
     turns = cause("all", bottleneck(100.0, loader_rate=125.0, compute_rate=500.0, input_wait=0.8, loads_beside=True))
     assert "its step alone reaches 500 samples/s, so a perfect input would gain about 5.00x; its" in turns
     alone = cause("all", bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02))
-    assert "its step alone reaches 705 samples/s, so a perfect input would gain about 1.33x; its" in alone
+    assert "would gain about 1.33x (about 1.02x if steps only waited no more;" in alone, (
+        "as beside a GPU without workers"
+    )
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:
@@ -122,3 +125,15 @@ def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
     with console.capture() as captured:
         show(matrix_parts(story(), "./speedmatrix run"), console)
     assert "3.23x [3.16, 3.30]" in captured.get()
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.95, True), (0.8, False)])
+def test_steps_that_wait_for_the_host_to_launch_them_say_so(share: float, told: bool) -> None:
+    def launched(one: Record) -> Record:
+        told = {"queue_s": share * one.wall_s, "device_s": one.wall_s, "wait_s": 0.0} if isinstance(one, Window) else {}
+        return replace(one, **told)
+
+    text = matrix_to_terminal(matrix(plan(comparison("workers")), list(map(launched, records(0, 2.0)))))
+    words = " ".join(text.split())
+    assert ("With the baseline the host's launches hold the step up (95 % of it)" in words) == told
+    assert (words.count("the host's launches hold the step up") == 2) == told

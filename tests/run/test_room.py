@@ -200,7 +200,7 @@ def test_a_larger_batch_that_finds_no_memory_beside_others_is_timed_alone_before
 ) -> None:
     monkeypatch.setattr("tests.run.test_room.LargeArm", GreedyArm)
     if not looked_at:  # as where nobody can tell how much is free before it is asked for
-        monkeypatch.setattr(Room, "fits", lambda *_: True)
+        monkeypatch.setattr(Room, "fits", lambda *_, **__: True)
     the_plan = replace(PLAN, blocks=blocks([larger(batch) for batch in (128, 320, 1024)], treatments=4))
     memory, records, complete = measured(the_plan, 55)
     assert (complete, memory.taken) == (True, 0)
@@ -222,7 +222,7 @@ def test_an_arm_that_finds_no_memory_beside_others_is_timed_alone_before_it_is_g
 ) -> None:
     """As where arms that stand still kept more than was foreseen: it is nobody's fault but that of the neighbours."""
     monkeypatch.setattr("tests.run.test_room.LargeArm", GreedyArm)
-    monkeypatch.setattr(Room, "fits", lambda *_: True)
+    monkeypatch.setattr(Room, "fits", lambda *_, **__: True)
     _, records, complete = measured(PLAN, memory)
     assert complete
     assert [one for one in records if isinstance(one, Lost) and one.outcome == "failed"] == []
