@@ -113,7 +113,7 @@ def _row(pair: Repeated) -> tuple[str, ...]:
 
 
 FORMER = (
-    "It is a former one, whose host takes a third to a half of what that of a real H200 takes for an operator: "
+    "It is a former one, whose host takes a quarter to a half of what that of a real H200 takes for an operator: "
     "training steps gain less than they read here where the host holds them up. Loaders alone are right."
 )
 
