@@ -75,7 +75,7 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
     others = together(
         (one.row.label, one.row.estimate.ratio)
         for other in place.settings
-        if other.is_contributed == setting.is_contributed
+        if other.is_contributed == setting.is_contributed and (setting.is_former or not other.is_former)
         for one in answered(other.runs)
         if one.row.estimate
         and not one.row.estimate.disturbed
@@ -100,7 +100,7 @@ def _against_original(place: Place, setting: Setting, topic: Topic, best: Stored
     others = (
         one
         for other in place.settings
-        if other.is_contributed == setting.is_contributed
+        if other.is_contributed == setting.is_contributed and (setting.is_former or not other.is_former)
         for one in other.topics
         if one.name == topic.name
     )
@@ -221,10 +221,15 @@ def _kind(setting: Setting) -> str:
 
 
 def _fullest(answers: Iterable[_Answer]) -> dict[str, _Answer]:
-    """The answers of one machine by workload: of ours before contributed ones."""
+    """The answers of one machine by workload: of ours before contributed ones, of today's tables before former ones."""
     places = together((place.name, (place, setting, topic)) for place, setting, topic in answers)
     told = {
-        name: (not several[0][0].is_contributed, len(several), sum(setting.ratios for _, setting, _ in several))
+        name: (
+            not several[0][0].is_contributed,
+            not any(setting.is_former for _, setting, _ in several),
+            len(several),
+            sum(setting.ratios for _, setting, _ in several),
+        )
         for name, several in places.items()
     }
     return {
@@ -267,7 +272,9 @@ def _gain_over_original(answers: Iterable[_Answer], answer: _Answer) -> str:
     alike = (
         (other, theirs, its)
         for other, theirs, its in answers
-        if its.name == topic.name and theirs.environment.device == setting.environment.device
+        if its.name == topic.name
+        and theirs.environment.device == setting.environment.device
+        and (setting.is_former or not theirs.is_former)
     )
     for other, _, its in (answer, *(one for one in alike if one[0] is not place)):
         _, found = _against_original(other, setting, its, best)
@@ -353,7 +360,8 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
     `said` is in what stacks differ over the real systems' settings, where that stands above the table.
     """
     yield f"[{code(topic.name)}]({page_of(place, topic)})"
-    yield machine_link(place.name) + (" (contributed)" if setting.is_contributed else "")
+    former = " (former table)" if setting.is_former else ""
+    yield machine_link(place.name) + (" (contributed)" if setting.is_contributed else former)
     best = topic.best
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 3)

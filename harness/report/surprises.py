@@ -77,7 +77,7 @@ def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Est
     """Every ratio against today's baseline, each machine's workloads in the setting that tells most of them."""
     for place in publication.places:
         for setting, topic in place.answers:
-            for one in topic.main.measured if topic.is_of_today and topic.main else ():
+            for one in topic.main.measured if topic.is_of_today and topic.main and not setting.is_former else ():
                 if one.row.estimate:
                     yield (place, setting, topic), one, one.row.estimate
 
