@@ -136,11 +136,12 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     workloads = (f"[{escaped(name)}]({quote(file_name(name))}.md)" for name in place.workloads)
     yield from ("", "Workloads: " + ", ".join(workloads) + ".")
     if len(settings) > 1:
+        order = "those of today's table of step times first" if settings[-1].is_former else "the fullest first"
         yield from (
             "",
             (
-                "Environments are never mixed: each has tables and figures of its own, the fullest first. Intervals "
-                "cover variation within a run, and between the runs that were averaged; not between environments."
+                f"Environments are never mixed: each has tables and figures of its own, {order}. Intervals cover "
+                "variation within a run, and between the runs that were averaged; not between environments."
             ),
         )
         first, *others = settings
