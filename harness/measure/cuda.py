@@ -1,6 +1,7 @@
 """NVIDIA devices through CUDA and NVML."""
 
 import ctypes
+import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -40,7 +41,8 @@ class Cuda(Device):
         return driver_of(str(cuda.get_device_properties(self.torch).uuid))
 
     def forget_memory(self) -> None:
-        """Of objects that were collected before."""
+        """Collects first, so that nobody holds what only cycles do."""
+        gc.collect()
         cuda.empty_cache()
         cuda.reset_peak_memory_stats(self.torch)
 
