@@ -108,7 +108,7 @@ class Room:
             grown[1] = VARYING_GROWTH * sums[1] + self.begun_arms * (VARYING_GROWTH - 1) * self.largest[1]
         return all(one <= left for one, left in zip(grown, self.free(), strict=True) if one > 0)
 
-    def crowding(self, positions: Iterable[int]) -> list[int]:
+    def larger(self, positions: Iterable[int]) -> list[int]:
         """Those of some treatments that take more than the reference does, where both are known."""
         usual = self.sizes.get(0, ())
         sizes = ((one, self.sizes.get(one, ())) for one in positions)
@@ -233,7 +233,7 @@ class Attempt:
         self.put_off = [position for position in waiting if position]
         if waiting and (0 in waiting or set(self.arms) == {0}):
             # A treatment that leaves the reference no room is alive alone; the others may find room beside it.
-            self.alone_next += self.room.crowding(self.arms) if self.room is not None and 0 in waiting else []
+            self.alone_next += self.room.larger(self.arms) if self.room is not None and 0 in waiting else []
             raise NoRoom
 
     def _side_by_side(self, waiting: Sequence[int]) -> list[int]:

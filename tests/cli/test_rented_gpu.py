@@ -48,8 +48,8 @@ def ratios(results: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> Counter
 def test_half_an_hour_at_quick_brings_ratios_of_every_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = ratios(tmp_path, monkeypatch, "quick")
     assert set(found) == set(h200.STEPS_S["quick"])
-    assert min(found.values()) >= 10
-    assert found.total() >= 70
+    assert min(found.values()) >= 4
+    assert found.total() >= 60
 
 
 @pytest.mark.thorough
@@ -58,4 +58,4 @@ def test_half_an_hour_at_the_real_size_is_not_spent_on_the_slowest(
 ) -> None:
     found = ratios(tmp_path, monkeypatch, "standard")
     assert set(found) >= {"leak", "spoof", "speaker", "imagenet"}  # a step of patches3d takes 13 s
-    assert found.total() >= 35
+    assert found.total() >= 20  # imagenet loads for 6 s a step there, as an H200's host showed

@@ -286,5 +286,5 @@ def test_an_arm_whose_size_is_known_asks_for_no_more() -> None:
     room.begun([6])
     assert room.fits([0])
     assert not room.fits([1]), "which may take as much as the largest"
-    assert room.crowding([6, 1]) == [6]
-    assert Room(free=lambda: (0, 0), sizes={6: (10, 69)}).crowding([6]) == [], "nothing is known of the reference"
+    assert room.larger([6, 1]) == [6]
+    assert Room(free=lambda: (0, 0), sizes={6: (10, 69)}).larger([6]) == [], "nothing is known of the reference"

@@ -26,7 +26,7 @@ def _size(
             "width_per_group": width_per_group,
         },
         original_epoch_steps=50_000 // 256,
-        step_s=(0.0375 if image_px < 64 else 0.0085) * batch,  # a small picture trains on the core that fetches it
+        step_s=(0.0375 if image_px < 64 else 0.0142) * batch,  # a small picture trains on the core that fetches it
         compute_s=(0.4 * 0.0375 if image_px < 64 else 0.0011) * batch,
     )
 
