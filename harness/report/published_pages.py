@@ -113,8 +113,9 @@ def _row(pair: Repeated) -> tuple[str, ...]:
 
 
 FORMER = (
-    "It is a former one, whose host takes a quarter to a half of what that of a real H200 takes for an operator: "
-    "training steps gain less than they read here where the host holds them up. Loaders alone are right."
+    "This table of step times is a former one, whose host takes a quarter to a half of what that of a real H200 takes "
+    "for an operator, and in which leak's full-size step is up to 25 times too short: training steps gain less than "
+    "they read here. Loaders alone are right."
 )
 
 # The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
@@ -395,7 +396,7 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool, manual: str | 
         found.sort(key=lambda one: one[0] is not place.fullest[name][0])
         environments = ", ".join(named(setting) for setting, _ in found)
         yield (
-            f"Measured in {len(found)} environments, which are never mixed; the one with most ratios comes first: "
+            f"Measured in {len(found)} environments, which are never mixed; the one that front pages show comes first: "
             f"{environments}."
         )
     for setting, topic in found:
@@ -409,6 +410,8 @@ def _setting_parts(setting: Setting, topic: Topic, manual: str | None) -> Iterat
     yield from ("", calibrated(setting))
     if setting.is_contributed:
         yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
+    if setting.is_former:
+        yield from ("", FORMER)
     yield from _in_order(topic, manual)
     yield from _stacks(topic)
     yield from _decomposition(setting, topic)
