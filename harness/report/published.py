@@ -296,8 +296,9 @@ class Setting:
 
     @property
     def is_former(self) -> bool:
-        """Whether its device is emulated by a table that was put right since."""
-        return self.environment.emulated and self.environment.driver != table_of(self.environment.device)
+        """Whether its device is emulated by a table that was put right since; a step given by its time has none."""
+        one = self.environment
+        return one.emulated and step_named(one.device) is None and one.driver != table_of(one.device)
 
     @property
     def key(self) -> str:
