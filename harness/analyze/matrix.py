@@ -17,7 +17,7 @@ from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration, changes_batch
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import STAGES, NoResult, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record, Spent, Window
@@ -245,6 +245,7 @@ class Matrix:
     no_results: tuple[NoResult, ...]
     spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
     own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
+    part_rounds: int | None = None  # of parts of a step beside such whole steps, where they are not the protocol's
     batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
     epochs: Mapping[str, int] = field(default_factory=dict)  # workload -> samples in an epoch of the real system
     trainings: Mapping[str, int] = field(default_factory=dict)  # and its epochs in all
@@ -319,6 +320,8 @@ def build_matrix(
         made = (_table(names, one, known) for one in by_table.values())
         return tuple(replace(one, emulated=environment.emulation) for one in made)
 
+    own_counts = next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None)
+    part_rounds = [one.rounds or 0 for one in plan.blocks if own_counts and one.timing in PARTS_OF_A_STEP]
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
@@ -332,7 +335,8 @@ def build_matrix(
         batch_tables=tables(one for one in made if changes_batch(one[0].comparison)),
         no_results=plan.no_results,
         spent_s=spent_by(records),
-        own_counts=next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None),
+        own_counts=own_counts,
+        part_rounds=max(part_rounds, default=0) or None,
     )
 
 

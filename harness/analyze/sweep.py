@@ -29,6 +29,7 @@ class Point:
     estimate: Estimate
     predicted: float | None = None  # what loader and device, as seen at the other step times, come to here
     ahead: bool = False  # an arm has loader workers, whose gain has a peak where input and device take equally long
+    hides: bool = False  # the reference loads ahead: what shortens that gains nothing once the device takes longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,9 @@ class Crossover:
     """A step time, in seconds, at which a speedup crosses `PAYS`: 0 and infinite lie beyond what was measured.
 
     `low_s` and `high_s` are where the ends of the intervals cross it. A fall that stays above 1 is followed on the line
-    of an option that shortens the input, which is exact where input and device take turns. Of a rise, and of a fall to
-    1 or below, only the measured points on both sides are known: they are the ends.
+    of an option that shortens the input, which is exact where input and device take turns in the reference. Of a rise,
+    of a fall to 1 or below, and of one that is steeper than such a line, only the measured points on both sides are
+    known: they are the ends.
     """
 
     at_s: float
@@ -56,7 +58,8 @@ class Curve:
     @property
     def until(self) -> Crossover:
         """Up to which step time it pays; 0 where it does at none."""
-        at, low, high = (last_above(self._line(name)) for name in ("ratio", "low", "high"))
+        anywhere = _is_steep(self.points) or any(one.hides for one in self.points)
+        at, low, high = (last_above(self._line(name), anywhere=anywhere) for name in ("ratio", "low", "high"))
         return Crossover(at_s=at.at_s, low_s=min(at.low_s, low.low_s), high_s=max(at.high_s, high.high_s))
 
     @property
@@ -87,6 +90,7 @@ class Sweep:
     reference: Configuration
     host: str  # on which all of it but the device was real
     curves: tuple[Curve, ...]
+    host_s: float = 0.0  # that the host takes to launch a step of the reference, whose device is never faster
 
 
 Measured = tuple[float, Environment, Sequence[Table]]  # the device's step time in seconds, and what was measured there
@@ -120,8 +124,15 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
     return Sweep(
         reference=reference,
         host=f"{environment.cpu}, {environment.cores} cores",
+        host_s=max((_host_s(row.reference) for held in rows.values() for _, row in held), default=0.0),
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
+
+
+def _host_s(arm: Profile | None) -> float:
+    """What launching a step takes the host, as far as the step that was named could hold it."""
+    told = arm.facts.get("emulated_host_ms") if arm else None
+    return told / 1000 if isinstance(told, float) else 0.0
 
 
 def _label(option: _Option, options: Iterable[_Option]) -> str:
@@ -155,7 +166,8 @@ def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
         assert row.estimate  # noqa: S101  rows without one are no points
         ahead = any(arm and works_ahead(arm) for arm in (row.treatment, row.reference))
         predicted = theirs / ours if ours and theirs else None
-        yield Point(step_s=step_s, estimate=row.estimate, predicted=predicted, ahead=ahead)
+        hides = row.reference is not None and works_ahead(row.reference)
+        yield Point(step_s=step_s, estimate=row.estimate, predicted=predicted, ahead=ahead, hides=hides)
 
 
 def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str) -> float | None:
@@ -188,12 +200,14 @@ class KnownTime(NamedTuple):
     band: float  # the true step time lies within this factor, either way
 
 
-FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device is marked, where that is known
+# In what a device is marked, the first whose time is known there.
+MARKED_IN = (Recipe(autocast="bfloat16", channels_last=True), Recipe(autocast="bfloat16"), Recipe())
 
 
-def known_times(workload: Workload, reference: Configuration) -> dict[str, KnownTime]:
+def known_times(workload: Workload, reference: Configuration, host_s: float = 0.0) -> dict[str, KnownTime]:
     """The step times of known devices, in seconds: as long a sample as in the real system, at the reference's batch.
 
+    A step of the real system's batch takes the `host_s` of its launches at least, however fast the device is.
     None where the loader's samples are smaller than the real system's: beside its steps they would hide too easily.
     """
     size = workload.sizes.get("standard")
@@ -202,9 +216,10 @@ def known_times(workload: Workload, reference: Configuration) -> dict[str, Known
     time_of = partial(emulation_of, workload=workload, size_name="standard", size=size)
     found = {}
     for name, device in known_devices().items():
-        times = time_of(f"{EMULATED}:{name}", recipe=FASTEST) or time_of(f"{EMULATED}:{name}", recipe=Recipe())
-        if times:
-            found[device.title] = KnownTime(times.step_s / size.batch * reference.batch, times.band)
+        known = (time_of(f"{EMULATED}:{name}", recipe=one) for one in MARKED_IN)
+        if times := next(filter(None, known), None):
+            step_s = max(times.step_s, host_s)
+            found[device.title] = KnownTime(step_s / size.batch * reference.batch, times.band)
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 
@@ -213,17 +228,18 @@ NOWHERE = Crossover(at_s=0.0, low_s=0.0, high_s=0.0)
 BEYOND = Crossover(at_s=math.inf, low_s=math.inf, high_s=math.inf)
 
 
-def last_above(points: Sequence[_Place]) -> Crossover:
+def last_above(points: Sequence[_Place], *, anywhere: bool = False) -> Crossover:
     """The largest step time up to which a line through the points lies above `PAYS`; 0 or infinite beyond its ends.
 
-    A line that comes up again after it fell is followed to its last crossing.
+    A line that comes up again after it fell is followed to its last crossing. `anywhere` between two points it may
+    cross where it is known to be no line.
     """
     if not points or all(ratio < PAYS for _, ratio in points):
         return NOWHERE
     if points[-1][1] >= PAYS:
         return BEYOND
     one, other = [(one, other) for one, other in pairwise(points) if one[1] >= PAYS > other[1]][-1]
-    if other[1] <= 1:
+    if anywhere or other[1] <= 1:
         return _within(one, other)
     at_s = _falling(one, other)
     return Crossover(at_s=at_s, low_s=at_s, high_s=at_s)
@@ -258,17 +274,27 @@ def _falling(one: _Place, other: _Place) -> float:
     return max(soonest, early + (middle - first) / (last - first) * (late - early))
 
 
+def _is_steep(points: Sequence[Point]) -> bool:
+    """Whether a fall is surely steeper than that of an option that leaves nothing of the loader: no line tells it."""
+    falls = [(one, other) for one, other in pairwise(points) if one.estimate.ratio >= PAYS > other.estimate.ratio]
+    return any(
+        other.estimate.high - 1 < (one.estimate.low - 1) * one.step_s / other.step_s for one, other in falls[-1:]
+    )
+
+
 def between(points: Sequence[Point], at_s: float) -> tuple[float, float, float] | None:
     """The speedup at a step time between two measured ones and the ends of its interval; None beyond them.
 
-    None too beside the highest point where workers load ahead: their peak may lie on either side, and far above it.
+    None too beside the highest point where workers load ahead: their peak may lie on either side, and far above it. And
+    where the reference loads ahead: its speedup falls within a short span of step times, which may lie anywhere.
     Elsewhere on the same line where it falls, else on a straight one over the logarithms; so are the widths.
     """
     for one, other in pairwise(points):
         if one.step_s <= at_s <= other.step_s:
             early, late = one.estimate, other.estimate
             highest = max(each.estimate.ratio for each in points)
-            if (one.ahead or other.ahead) and highest in {early.ratio, late.ratio}:
+            is_by_the_peak = (one.ahead or other.ahead) and highest in {early.ratio, late.ratio}
+            if is_by_the_peak or one.hides or other.hides:
                 return None
             share = math.log(at_s / one.step_s) / math.log(other.step_s / one.step_s)
             log = math.log(early.ratio) + share * math.log(late.ratio / early.ratio)

@@ -107,8 +107,8 @@ Isolation = Annotated[
     typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
 ]
 Copies = Annotated[
-    int,
-    typer.Option(help="Of the reference, timed among the others: each ratio should be 1."),
+    int | None,
+    typer.Option(help="Of the reference, timed among the others: each ratio should be 1. One in a first look."),
 ]
 Shard = Annotated[
     str | None, typer.Option(help="Only this part of the plan, as 3/12: for several machines of one kind.")
@@ -243,7 +243,7 @@ def plan(
     target: Target = None,
     seed: Seed = 0,
     isolation: Isolation = "process",
-    copies: Copies = 0,
+    copies: Copies = None,
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
@@ -316,7 +316,7 @@ def run(
     target: Target = None,
     seed: Seed = 0,
     isolation: Isolation = "process",
-    copies: Copies = 0,
+    copies: Copies = None,
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,

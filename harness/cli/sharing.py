@@ -263,8 +263,11 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
 
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
     found = published_place(name, stored_runs(folders), accounts(list(witnesses_of(folders)), catalogue))
-    swept = (one.reference for one in found.sweeps if one.reference.workload in catalogue.workloads)
-    marks = {one.workload: known_times(catalogue.workload(one.workload), one) for one in swept}
+    marks = {
+        name: known_times(catalogue.workload(name), one.reference, one.host_s)
+        for one in found.sweeps
+        if (name := one.reference.workload) in catalogue.workloads
+    }
     return replace(found, marks=marks, races=races_below(folders[0].resolve().parent))
 
 

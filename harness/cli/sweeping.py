@@ -28,22 +28,22 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.plan import Request
 from harness.core.workload import Workload
-from harness.report.sweep import figures_of, sweep_parts
+from harness.report.sweep import figures_of, sweep_parts, without_curve
 from harness.results import matrix_of
 from harness.run.preparation import Place, age_s, prepared, run_of, seconds_of
-from harness.store import finished, make_folder
+from harness.store import finished, is_finished, make_folder
 
 
 def step_times(text: str) -> tuple[str, ...]:
     """The devices of `2ms..2s/6`, spaced by their logarithm, or of `5ms,18ms,90ms`; raises Mistake."""
     first, dots, rest = text.partition("..")
     if not dots:
-        return tuple(f"{EMULATED}:{one.strip()}" for one in text.split(","))
+        return tuple(dict.fromkeys(f"{EMULATED}:{one.strip()}" for one in text.split(",")))
     last, _, count = rest.partition("/")
     if not count.isdecimal() or int(count) < 2:
         raise Mistake(f"'{text}' are no step times; write FIRST..LAST/COUNT, as 2ms..2s/6, or times as 5ms,18ms,90ms.")
     found = np.geomspace(_seconds(first, text), _seconds(last, text), int(count))
-    return tuple(f"{EMULATED}:{float(f'{1000 * one:.3g}'):g}ms" for one in found)
+    return tuple(dict.fromkeys(f"{EMULATED}:{float(f'{1000 * one:.3g}'):g}ms" for one in found))
 
 
 def _seconds(text: str, whole: str) -> float:
@@ -81,6 +81,9 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
         except KeyboardInterrupt:
             sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
             return 130
+    if unfinished := [device for device in devices if device in folders and not is_finished(folders[device])]:
+        times_left = ", ".join(device.partition(":")[2] for device in unfinished)
+        sys.stderr.write(f"Unfinished at {times_left} a step; the same command continues.\n")
     found = [(device, matrix_of(folders[device])) for device in devices if device in folders]
     return show(found, read_catalogue(asked.own).workloads, form, (output, figures))
 
@@ -96,11 +99,15 @@ def show(
     sweeps = sweep_of(
         (_seconds(device.partition(":")[2], device), matrix.environment, matrix.tables) for device, matrix in found
     )
-    marks = {one.reference.workload: known_times(workloads[one.reference.workload], one.reference) for one in sweeps}
+    marks = {
+        one.reference.workload: known_times(workloads[one.reference.workload], one.reference, one.host_s)
+        for one in sweeps
+    }
     if form == "json":
         deliver(json.dumps({"emulated": True, "marks": marks, "sweeps": encode(sweeps)}, indent=1) + "\n", output)
     else:
-        deliver_parts(sweep_parts(sweeps, marks), form, output)
+        parts = *sweep_parts(sweeps, marks), *without_curve([matrix for _, matrix in found], sweeps)
+        deliver_parts(parts, form, output)
     for name, svg in figures_of(sweeps, marks).items() if figures else ():
         assert figures  # noqa: S101  else there are none
         make_folder(figures, "name a folder with --figures")

@@ -205,11 +205,12 @@ def _of_an_update(device: str, workload: Workload, size_name: str, size: Size, r
     if step_named(device) is not None:
         return emulation_named(device)
     known, found = file_of(device), precision_of(recipe)
-    for one in known.steps:
-        if (one.workload, one.size, one.batch, one.precision, one.layout) == (
-            workload.name, size_name, size.batch, *found,
-        ):  # fmt: skip
+    own = [one for one in known.steps if (one.workload, one.size, one.batch) == (workload.name, size_name, size.batch)]
+    for one in own:
+        if (one.precision, one.layout) == found:
             return _emulation(known, one.ms / 1000, one.band, is_whole=False)
+    if own:  # its steps take other times than the rates say
+        return None
     rate = next((one for one in known.rates if (one.precision, one.layout) == found), None)
     operations = workload.operations.get(size_name)
     if rate is None or operations is None:

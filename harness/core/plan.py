@@ -42,7 +42,7 @@ class Request:
     own: Path | None = None  # a Python file that defines WORKLOAD
     data_roots: tuple[str, ...] = ()  # [WORKLOAD=]FOLDER of real data
     isolation: str = "process"  # of every arm, or `shared`: one process for those that can share one
-    copies: int = 0  # of the reference, hidden among the treatments of every workload
+    copies: int | None = None  # of the reference, hidden among the treatments of every workload; None: a first look's
     shard: str | None = None  # NUMBER/COUNT: one of so many parts of the plan
     environment: Environment | None = None  # that is planned for; None: this machine's
 

@@ -516,7 +516,7 @@ def _only_asked_collections() -> Iterator[list[None]]:
             gc.enable()
 
 
-FORWARD = 1 / 3  # of a step's time; the backward pass takes the rest, and the update is a part of that
+FORWARD = 1 / 3  # of a step's time, at least; the backward pass takes the rest, and the update is a part of that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -552,10 +552,16 @@ class Placeholder:
         self.device.launch(times.stage_s(work.stage, work.stage_bytes), work.stage, host_s)
         return batch[0], batch[-1]
 
+    @property
+    def forward_s(self) -> float:
+        """Of a step's time; all that the host takes to launch it, where a step is said to hold all launches."""
+        times = self.device.times
+        return max(FORWARD * times.step_s, self.work.host_s(times)[0] if times.is_whole else 0.0)
+
     def forward(self, _inputs: Any, _targets: Any) -> Tensor:
         """Model and loss; the host waits where they read values back, and collects garbage where they do."""
         times, work = self.device.times, self.work
-        self.device.launch(FORWARD * times.step_s, work.forward, work.host_s(times)[0])
+        self.device.launch(self.forward_s, work.forward, work.host_s(times)[0])
         if work.read_backs:
             self.device.wait()
         for _ in range(work.collections[next(self.steps) % len(work.collections)]):
@@ -565,7 +571,7 @@ class Placeholder:
     def backward(self, _value: Tensor) -> None:
         """The backward pass."""
         times, work = self.device.times, self.work
-        self.device.launch((1 - FORWARD) * times.step_s, work.backward, work.host_s(times)[1])
+        self.device.launch(times.step_s - self.forward_s, work.backward, work.host_s(times)[1])
 
     def update(self) -> None:
         """The optimizer: its kernels are counted among the backward pass's time, its launches are the host's."""

@@ -26,7 +26,7 @@ from harness.core.configuration import (
 from harness.core.emulation import is_emulated, step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing, promises
+from harness.core.optimization import PARTS_OF_A_STEP, Timing, promises
 from harness.core.plan import BOTH_WAYS, STAGES, WINNER, Block, NoResult, Plan, Request
 from harness.core.protocol import PROTOCOLS, REPLICATES_ALONE, Protocol
 from harness.core.recipe import of_process
@@ -269,15 +269,26 @@ def _both_ways(entries: Iterable[Entry], catalogue: Catalogue) -> Iterator[Entry
             yield from (one, replace(one, copy=1))
 
 
+BESIDE = 3  # parts of a step that come first, for which a first look surely has time
+
+
 def _hiding_copies(request: Request, scope: Scope, entries: Iterable[Entry]) -> list[Entry]:
     """The entries with copies of the reference among those that come first, at places that the seed decides.
 
-    Each is timed on what its neighbour is timed on. Its ratio is 1, so that it shows by how much others err.
+    Each is timed on what its neighbour is timed on. Its ratio is 1, so that it shows by how much others err. Where
+    nobody says how many, a first look has one, beside a part of a step, of which it costs little.
     """
     found, random = list(entries), Random(f"{request.seed} {scope.workload.name}")
     able = [one for one in found if isinstance(one, Comparison) and one.reference == scope.reference]
-    for copy in range(request.copies if able else 0):
-        beside = random.choice(able[: scope.protocol.treatments])
+    count, able = request.copies, able[: scope.protocol.treatments]
+    if count is None:
+        is_first_look = (request.protocol, request.design) == (FIRST_LOOK, STAGES) and not (
+            request.only or request.stack
+        )
+        parts = [one for one in found if isinstance(one, Comparison) and one.timing in PARTS_OF_A_STEP]
+        count, able = int(is_first_look and not scope.probe), parts[:BESIDE]
+    for copy in range(count if able else 0):
+        beside = random.choice(able)
         itself = replace(beside, label="itself", treatment=scope.reference, copy=copy + 1)
         found.insert(found.index(beside) + random.randrange(2), itself)
     return found
@@ -440,13 +451,16 @@ FIRST_LOOK = "brief"
 # Of whole steps in a first look: fresh processes differ more than windows of one do, so that about as many windows tell
 # more in more of them (docs/decisions/first-looks.md).
 SHORT_REPLICATES, SHORT_ROUNDS = 4, 1
+SHORT_PART_ROUNDS = 2  # of parts of a step, in as many replicates as ever
 SHORT_DESIGNS = (STAGES, "alone")
 
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, device: str, *, shortly: bool = False) -> Block:
-    """The block with as many rounds as its steps on a device allow; whole steps `shortly` in more replicates."""
+    """The block with as many rounds as its steps on a device allow, or as few as a first look has."""
     if shortly and block.timing is Timing.STEP:
         return replace(block, replicates=SHORT_REPLICATES, rounds=SHORT_ROUNDS)
+    if shortly and block.timing in PARTS_OF_A_STEP:
+        return replace(block, rounds=SHORT_PART_ROUNDS)
     config = block.reference
     workload, rounds = catalogue.workload(config.workload), protocol.rounds
     size = workload.sizes[config.size]

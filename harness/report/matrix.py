@@ -81,13 +81,14 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "configurations": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
         "noise": matrix.noise,
-        "copies": _copies(matrix.copies),
+        "copies": told_of(matrix.copies),
         "time": time_spent(matrix),
     }
     return tuple((name, one_line(text)) for name, text in found.items() if text)
 
 
-def _copies(found: Sequence[Estimate]) -> str:
+def told_of(found: Sequence[Estimate]) -> str:
+    """What copies of references, hidden among the treatments, came to; empty where there were none."""
     if not found:
         return ""
     held = sum(one.low <= 1 <= one.high for one in found)
@@ -104,7 +105,7 @@ def _timed_by(matrix: Matrix) -> Protocol:
 def replicates(matrix: Matrix) -> str:
     """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1`."""
     whole = ", whole steps {} of {}".format(*matrix.own_counts) if matrix.own_counts else ""
-    return f"{matrix.protocol.replicates} replicates of {matrix.protocol.rounds} rounds{whole}"
+    return f"{matrix.protocol.replicates} replicates of {matrix.part_rounds or matrix.protocol.rounds} rounds{whole}"
 
 
 _SPENT = {

@@ -26,6 +26,7 @@ from harness.report.matrix import (
     replicates,
     row_values,
     time_spent,
+    told_of,
 )
 from harness.report.scaling import scaling_parts
 from harness.report.words import NOTHING, called, one_line, ratio, roughly, shortened
@@ -136,6 +137,8 @@ def remarks(matrix: Matrix) -> Iterator[str]:
         told = [f"{reason} ({count})" for reason, count in most] + [f"other reasons ({rest})"] * bool(rest)
         yield f"No result: {total} comparison{'' if total == 1 else 's'}: {', '.join(told)}."
     yield f"Noise: {one_line(matrix.noise)}."
+    if copies := told_of(matrix.copies):
+        yield f"Hidden among them: {copies}."
     if spent := time_spent(matrix, shortly=True):
         yield f"Time: {spent}."
 

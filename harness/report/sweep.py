@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from harness.analyze.matrix import Matrix
 from harness.analyze.sweep import PAYS, Crossover, Curve, KnownTime, Sweep, between
 from harness.core.configuration import Configuration
 from harness.report.document import Column, Heading, Part, Text, tabled
@@ -28,11 +29,13 @@ from harness.report.words import NOTHING, duration, factor, one_line, ratio, sho
 
 EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies and waits are real. "
-    "A device's name stands at the step time that the real system's full-size model would have there at this batch, in "
-    "bfloat16 and channels-last where that is known and else in float32. It is worked out of published rates and may "
-    "be off by the factor told beside it; speedups are told over that range. Pages of one emulated device run a small "
-    "model, whose step is shorter, so that the same option has another number there."
+    "A device's name stands at the share of this batch in a step of the real system's full-size model and batch there, "
+    "in bfloat16 and channels-last where that is known and else in float32, and no sooner than the host launches such "
+    "a step. It is worked out of published rates and may be off by the factor told beside it; speedups are told over "
+    "that range. Pages of one emulated device run a small model, whose step is shorter, so that the same option has "
+    "another number there."
 )
+MOST_NAMED = 8  # options without a curve for one reason
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
     "a step for sure, beyond that perhaps. The interval beside a limit follows from the ends of the ratios' "
@@ -65,7 +68,15 @@ def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
         ]
         on = f"; at the pace of an emulated {', '.join(told)}" if told else ""
         within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
-        yield f"{curve.label} {pays(curve)}{on}{within or ''}."
+        yield f"{curve.label} {pays(curve)}{on}{within or ''}{_lacking(curve)}."
+
+
+def _lacking(curve: Curve) -> str:
+    """At which step times it has no ratio, and why; empty where it has one at all."""
+    by_reason: dict[str, list[str]] = {}
+    for step_s, words in sorted(curve.no_results.items()):
+        by_reason.setdefault(one_line(words).partition(";")[0].partition(" (")[0], []).append(time(step_s))
+    return "".join(f"; no ratio at {', '.join(times)}: {words}" for words, times in by_reason.items())
 
 
 def pays(curve: Curve) -> str:
@@ -130,6 +141,23 @@ def _between(curve: Curve, at: KnownTime) -> str:
     if len(found) < len(times):
         return ""
     return f"{factor(min(low for _, low, _ in found))}x to {factor(max(high for *_, high in found))}x"
+
+
+def without_curve(matrices: Iterable[Matrix], sweeps: Iterable[Sweep]) -> Iterator[Part]:
+    """What was asked for and has a ratio at no step time, and why; what there was no time for is only counted."""
+    shown = {(one.reference.workload, curve.label) for one in sweeps for curve in one.curves}
+    missing: dict[tuple[str, str], str] = {}
+    for matrix in matrices:
+        rows = ((one.comparison.reference.workload, one) for one in matrix.every_row if one.absence)
+        found = [(workload, one.label, one.absence.words) for workload, one in rows if one.absence]
+        found += [(one.workload, one.label, one.reason) for one in matrix.no_results]
+        missing |= {(workload, label): words for workload, label, words in found if (workload, label) not in shown}
+    by_reason: dict[str, list[str]] = {}
+    for (workload, label), words in sorted(missing.items()):
+        by_reason.setdefault(one_line(words), []).append(one_line(f"{workload} {label}"))
+    for words, names in by_reason.items():
+        named = f"{len(names)} options" if len(names) > MOST_NAMED else ", ".join(names)
+        yield Text(f"No result: {named}: {words}.")
 
 
 def sweep_table(sweep: Sweep) -> Iterator[Part]:

@@ -81,6 +81,21 @@ def test_where_nothing_but_two_points_is_known_a_crossing_lies_somewhere_between
     assert true_s is None or crossed.low_s < true_s < crossed.high_s
 
 
+@pytest.mark.parametrize("reach", [0.002, 0.008, 0.03])
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_steep_fall_lies_anywhere_between_two_points(reach: float, hides: bool) -> None:
+    """A reference with workers hides its loading at once: 300 ms become 70 ms, beside which 1.2 % remain for ever."""
+    times = (0.002, 0.0080, 0.0317, 0.126, 0.5, 2.0)
+    true = [1.012 * max(0.3, one) / max(0.07, one) for one in times]
+    points = [
+        Point(step_s=one, estimate=estimate(ratio, reach), ahead=True, hides=hides)
+        for one, ratio in zip(times, true, strict=True)
+    ]
+    until = Curve(label="local_copy", points=tuple(points), no_results={}).until
+    assert until.low_s < 1.012 * 0.3 / PAYS < until.high_s
+    assert not hides or between(points, 0.2) is None, "1.52x in truth, 1.14x on the line"
+
+
 def test_the_crossover_is_found_where_it_was_put() -> None:
     # (L + D) / (L / 4 + D) = 1.05 at D = (L - 1.05 L / 4) / 0.05
     true_s = (LOAD_S - PAYS * LOAD_S / 4) / (PAYS - 1)

@@ -1,5 +1,6 @@
 """`sweep`: step times as they are typed, and runs of several emulated devices in one table and figure."""
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ def test_figures_that_cannot_be_written_are_told_before_anything_is_measured(tmp
 def test_step_times_are_spaced_or_named() -> None:
     assert step_times("2ms..2s/4") == ("emulated:2ms", "emulated:20ms", "emulated:200ms", "emulated:2000ms")
     assert step_times("5ms, 1.5s") == ("emulated:5ms", "emulated:1.5s")
+    assert step_times("6ms,6ms,20ms") == ("emulated:6ms", "emulated:20ms")
 
 
 @pytest.mark.parametrize("text", ["2ms..2s", "2ms..2s/1", "2ms..2s/x", "2..3/4", "x..2s/3", "2ms..0s/3"])
@@ -49,6 +51,16 @@ def test_known_devices_stand_at_what_a_sample_takes_them_in_the_real_system() ->
     assert found["A100"].step_s == pytest.approx(16 / 2470, rel=0.01), "in bfloat16, as is published"
     assert found["T4"].step_s == pytest.approx(16 / 130, rel=0.01), "which has no bfloat16"
     assert found["T4"].band > 1
+    launched = known_times(workload, config, host_s=0.512)
+    assert launched["A100"].step_s == pytest.approx(0.032), "256 samples, of which these are 16, in 512 ms"
+    assert launched["T4"] == found["T4"], "which takes longer than its host"
+
+
+def test_a_workload_that_takes_other_times_than_rates_say_stands_at_its_own() -> None:
+    workload = read_catalogue(ledger=False).workloads["leak"]
+    found = known_times(workload, Configuration(workload="leak", size="standard", batch=5632))
+    assert found["A100"].step_s == pytest.approx(0.0272, rel=0.01)
+    assert found["H200"].step_s == pytest.approx(0.01156, rel=0.01)
 
 
 def test_no_device_stands_beside_samples_that_load_in_a_hundredth_of_the_real_time() -> None:
@@ -63,7 +75,8 @@ def test_no_device_stands_beside_samples_that_load_in_a_hundredth_of_the_real_ti
 
 def invented(device: str, gain: float) -> Matrix:
     """A run whose times are invented."""
-    request = Request(workloads=("imagenet",), only=("local_copy", "direct_collate"), device=device, target="none")
+    only = ("local_copy", "direct_collate", "amp_bfloat16")
+    request = Request(workloads=("imagenet",), only=only, device=device, target="none")
     ready = prepared(request)
     return rehearsed(ready.environment, ready, Effects({"local_copy": gain, "direct_collate": 1.0})).matrix
 
@@ -79,6 +92,7 @@ def test_runs_of_several_devices_become_one_table_and_a_figure(
     page = capsys.readouterr().out
     assert "emulated" in page
     assert "local\\_copy pays below" in page
+    assert re.search(r"No result: imagenet amp\\_bfloat16: .*no step time of an emulated", page)
     svg = (tmp_path / "figures" / "sweep-imagenet.svg").read_text()
     assert svg.startswith(MARK)
     assert "emulated" in svg
