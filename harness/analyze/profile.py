@@ -142,9 +142,18 @@ class Profile:
 
     @property
     def launches(self) -> float | None:
-        """The share of its time, but for waits for input, in which the host launches; None where it is emulated."""
+        """The share of its time, but for waits for input, in which the host launches; None where it is emulated.
+
+        None too where the host waits for the device within that time: for a value that it reads, or for room in the
+        queue of launches, which it fills where it reads none for many steps.
+        """
         steps = 1 - self.phases.input_wait
+        if any(self.facts.get(name) is True for name in WAITING_IN_STEPS):
+            return None
         return None if self.emulated or self.host_queueing is None or steps <= 0 else self.host_queueing / steps
+
+
+WAITING_IN_STEPS = ("gradient_scaling", "finite_check", "deferred_metrics")  # facts of an arm whose host does
 
 
 class HostMemory(StrEnum):

@@ -321,6 +321,8 @@ CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; sha
 SHARE = 0.25  # of what keeping a batch saves: less than that may be the processor's own cache
 LEAST_S = 2e-4  # that it saves a loader alone: less is little of a step, and a processor's own cache saves as much
 LATER = 4  # times as long at most, reads a later replicate where a cache holds a part: its epoch may be far longer
+WAKES_S = 0.2  # a step: of shorter ones the first batches after a pause may be dear enough to look as if kept later
+ALIKE = 0.9  # the second reading of each batch, times the first at least: no machine is so busy that this hides a cache
 
 
 def fill_cache(
@@ -338,35 +340,40 @@ def fill_cache(
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
     taken, epoch, told = feed.taken, session.task.size.epoch_steps * recipe.micro_batches, before
+    is_plain = False
+    if before is None and epoch <= min(PROBED, taken):
+        return {}  # all of it was read more than once, and what it was like before nobody can see
     if before is None:
         least_s = max(least_s, MATTERS * step_s / recipe.micro_batches)
-        told, saved_s = _kept(session, step_s, seconds, epoch, least_s)
+        told, saved_s, is_plain = _kept(session, step_s, seconds, epoch, least_s)
         if told == FILLED and not _is_whole(session, _seconds_from(session, 0, epoch), saved_s, least_s):
             told = IN_PART
     elif before in EPOCH_READ:
         _seconds_from(session, 0, epoch, LATER * seconds if before == IN_PART else inf)
     feed.order.go_to(taken)
     feed.taken = taken
-    return {"data_cache": told} if told else {}
+    return {"data_cache": told} if told else {"keeps_nothing": True} if is_plain else {}
 
 
-def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: float) -> tuple[str, float]:
+def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: float) -> tuple[str, float, bool]:
     """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
-    And how many seconds keeping a batch saves, `least_s` at least. Of batches that take long one alone is read twice,
-    and only when others came between: a cache of the last one or two is none.
+    And how many seconds keeping a batch saves, `least_s` at least; and whether there is surely none. Of batches that
+    take long one alone is read twice, and only when others came between: a cache of the last one or two is none.
     """
     far = _far(epoch)
-    if step_s <= seconds / 4:
-        _seconds_from(session, 0, PROBED)  # of fast batches the first after a pause are dear by themselves
+    if step_s < WAKES_S:
+        _seconds_from(session, 0, PROBED)
     first = _seconds_from(session, far, PROBED)
     is_slow = min(*first, step_s) > seconds / 4  # a busy machine may make one reading long
     again = _seconds_from(session, far, 1 if is_slow else PROBED)
     both = [(median(first), again[0])] if is_slow else list(zip(first, again, strict=True))
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
-        return (IN_PART if _was_full(session, again, least_s) else ""), 0.0
+        was_full = _was_full(session, again, least_s)
+        is_plain = not was_full and len(both) == PROBED and all(late >= ALIKE * soon for soon, late in both)
+        return (IN_PART if was_full else ""), 0.0, is_plain
     saved_s = median(soon - late for soon, late in both)
-    return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s
+    return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s, False
 
 
 def _was_full(session: Session, dear_s: Sequence[float], least_s: float) -> bool:

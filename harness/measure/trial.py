@@ -41,6 +41,7 @@ from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient,
 
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
 HOST = Device("cpu")
+WARMING = 2  # first steps, behind which one is as fast as later ones
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
@@ -300,7 +301,7 @@ def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[Warm
     """
     session = trial.session
     session.phases.forget()
-    warm = _warm(trial, opening.step_s)
+    warm = _warm(trial, opening)
     session.phases.split()
     found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
     loader, compute = found.loader_rate, found.compute_rate
@@ -378,11 +379,21 @@ def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[
     return session.step()
 
 
-def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
+def _is_warm(trial: Trial, opening: Opening) -> bool:
+    """Whether the first steps were a warm-up: where one step is enough for that, the last of several was like it."""
+    recipe, protocol = trial.session.task.recipe, trial.protocol
+    asks = protocol.settle_s > 0 or protocol.floor_steps > 1 or opening.step_s < protocol.floor_s
+    ahead = recipe.workers > 0 or recipe.compile is not None or trial.session.task.device.asynchronous
+    return trial.timing is Timing.STEP and not (asks or ahead) and len(opening.losses) > WARMING
+
+
+def _warm(trial: Trial, opening: Opening) -> WarmUp:
     recipe, device, protocol = trial.session.task.recipe, trial.session.task.device, trial.protocol
     if trial.timing is Timing.EVALUATION:  # one pass ran already, under observation
         protocol = replace(protocol, floor_steps=1, floor_s=0.0, settle_s=0.0)
-    if protocol.is_slow(opened_step_s):
+    if _is_warm(trial, opening):
+        return WarmUp(steps=0, seconds=0.0, step_s=opening.step_s, steady=True)
+    if protocol.is_slow(opening.step_s):
         protocol = replace(protocol, floor_steps=1)
     prefetched = recipe.prefetched_batches if _uses_up_the_queue(trial) else 0
     quiet = observed_step.compiler_quiet() if recipe.compile else lambda: True

@@ -51,6 +51,7 @@ class Scope:
 
 
 ALONE: Mapping[Timing | None, str] = {Timing.LOADER: "the loader", Timing.COMPUTE: "the step"}
+PASSES: Mapping[Timing, str] = {Timing.EPOCH: "the ends of epochs", Timing.EVALUATION: "evaluations"}
 
 
 def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
@@ -62,6 +63,9 @@ def single(scope: Scope, optimization: Optimization, level: int | str | None) ->
         return NoResult(workload=scope.workload.name, label=str(option), reason="on in the reference already")
     if scope.probe in ALONE and optimization.alone_on not in {None, scope.probe}:
         reason = f"changes {ALONE[optimization.alone_on]} alone, and this times {ALONE[scope.probe]}"
+        return NoResult(workload=scope.workload.name, label=str(option), reason=reason)
+    if scope.probe in ALONE and optimization.timed_on in PASSES:
+        reason = f"acts on {PASSES[optimization.timed_on]}, and this times {ALONE[scope.probe]}"
         return NoResult(workload=scope.workload.name, label=str(option), reason=reason)
     below = with_required(scope, optimization)
     return compare(based_on(scope, below), str(option), stacked(below, option), optimization.timed_on)

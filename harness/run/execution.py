@@ -60,6 +60,7 @@ class Campaign:
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
     # Block -> position -> what an arm took of each kind of memory.
     _sizes: defaultdict[str, dict[int, Bytes]] = field(init=False, default_factory=lambda: defaultdict(dict))
+    _begun_anew: set[str] = field(init=False, default_factory=set)  # blocks, once each, to learn what a reference takes
     # Treatments, by block and position, that found no memory beside others and are timed alone.
     _alone: set[tuple[str, int]] = field(init=False, default_factory=set)
     _turns: dict[tuple[str, int], int] = field(init=False, default_factory=dict)  # by block and replicate: see Arm.turn
@@ -205,7 +206,10 @@ class Campaign:
             attempt.run(rounds)
         except NoRoom:
             self._alone |= {(block.identity, position) for position in attempt.alone_next}
-            if not attempt.alone_next:
+            sizes = self._sizes[block.identity]
+            if sizes and 0 not in sizes and block.identity not in self._begun_anew:
+                self._begun_anew.add(block.identity)  # what began was large: now the reference does
+            elif not attempt.alone_next:
                 self._room[block.identity] = 0
             return
         except BudgetSpent:
@@ -309,13 +313,14 @@ class Campaign:
         return self._forecast.replicate_s(block, sorted(self._left(block, 0))[: _least_of(block)])
 
     def _worth_a_part(self, workload: str, block: Block) -> bool:
-        """Whether a part of a step comes to something: steps are timed first, where the plan times them too.
+        """Whether a part of a step comes to something: steps are timed first, where the plan times them first.
 
         Where none of them gave a ratio and nothing is left of them, a part still has its own.
         """
-        if self._forecast.has_ratio_of(workload):
+        same = [one for one in self.plan.blocks if one.reference == block.reference]
+        if self._forecast.has_ratio_of(workload) or same[0].timing in PARTS_OF_A_STEP:
             return True
-        whole = [one for one in self.plan.blocks if one.reference == block.reference and one.timing is Timing.STEP]
+        whole = [one for one in same if one.timing is Timing.STEP]
         replicates = ((one, replicate) for one in whole for replicate in range(one.replicates_in(self.plan.protocol)))
         return not any(self._left(*one) for one in replicates)
 
@@ -325,19 +330,21 @@ class Campaign:
         """As many of the treatments as can be measured in so much time, beside their reference."""
         counts = range(len(positions), 0, -1)
         return next(
-            (
-                positions[:one]
-                for one in counts
-                if self._forecast.replicate_s(block, positions[:one], replicate) <= time_s
-            ),
+            (positions[:one] for one in counts if self._replicate_s(block, positions[:one], replicate) <= time_s),
             (),
         )
+
+    def _replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None) -> float:
+        """Seconds of one replicate of these treatments, in as many lives as memory makes of it."""
+        room = max(1, self._room.get(block.identity, len(positions)))
+        lives = [positions[first : first + room] for first in range(0, len(positions), room)]
+        return sum(self._forecast.replicate_s(block, one, replicate) for one in lives)
 
     @property
     def left_s(self) -> float:
         """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
         places = ((block, self._left(block, replicate), replicate) for block, replicate in self._unmeasured())
-        expected_s = sum(self._forecast.replicate_s(block, sorted(left), one) for block, left, one in places)
+        expected_s = sum(self._replicate_s(block, sorted(left), one) for block, left, one in places)
         if not expected_s and self.plan.protocol.target is not None:
             return max(0.0, self._left_s())  # further replicates narrow intervals
         return max(0.0, min(self._left_s(), expected_s))

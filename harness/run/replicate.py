@@ -181,6 +181,8 @@ class Attempt:
         # Where in memory and on which core a process settles depends on who settled before it. In another order in
         # every attempt, that is part of what differs between replicates and is seen in the interval.
         positions = random.sample([0, *rounds], len(rounds) + 1)
+        if self.room is not None and self.room.sizes and 0 not in self.room.sizes:
+            positions.sort(key=bool)  # beside a large treatment that began before it, the reference found no room
         with self._accounted(0), ExitStack() as closing:
             self._start_all(positions, closing)
             self._begin_all([one for one in positions if one in self.arms])
@@ -220,8 +222,8 @@ class Attempt:
         self._keep(Spent(arm=self._name(position), rest_s=rest_s, **parts))
 
     def _begin_all(self, waiting: list[int]) -> None:
-        """Begins arms in their order while there is room; the rest is left for another attempt."""
-        while waiting and (self.room is None or self.room.fits(waiting[:1])):
+        """Begins arms in their order while there is room, or for the reference; the rest is for another attempt."""
+        while waiting and self._has_room(waiting):
             together = self._side_by_side(waiting)
             if self.room is not None and not self.room.fits(together, spare=1):
                 together = [0 if 0 in waiting else waiting[0]]
@@ -233,8 +235,19 @@ class Attempt:
         self.put_off = [position for position in waiting if position]
         if waiting and (0 in waiting or set(self.arms) == {0}):
             # A treatment that leaves the reference no room is alive alone; the others may find room beside it.
-            self.alone_next += self.room.larger(self.arms) if self.room is not None and 0 in waiting else []
+            self.alone_next += self._too_large(waiting) if self.room is not None else []
             raise NoRoom
+
+    def _has_room(self, waiting: Sequence[int]) -> bool:
+        """Whether the next arm fits, or the reference does, which then begins before it."""
+        return self.room is None or self.room.fits(waiting[:1]) or (0 in waiting and self.room.fits([0]))
+
+    def _too_large(self, waiting: Sequence[int]) -> list[int]:
+        """Treatments of known size beside which the reference has no room, or that have none beside it."""
+        assert self.room is not None  # noqa: S101  somebody found too little of it
+        if 0 in waiting:
+            return self.room.larger(self.arms)
+        return [one for one in waiting if one in self.room.sizes and not self.room.fits([one])]
 
     def _side_by_side(self, waiting: Sequence[int]) -> list[int]:
         """The next arm, and those that may begin meanwhile; before memory is known, no more of them than cores."""
@@ -244,10 +257,11 @@ class Attempt:
         return able[: self.cores] if self.room is not None and not self.room.largest else able
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
-        began_s = self.clock()
+        began_s, started = self.clock(), list[LiveArm]()
+        closing.callback(_close_all, started, 1 if self.block.shared else len(positions))
         for position in positions:
             self.arms[position] = self.start(position)
-            closing.callback(self.arms[position].close)
+            started.append(self.arms[position])
         for position in positions:
             try:
                 self.arms[position].arrive()
@@ -484,6 +498,13 @@ class Attempt:
             shared=self.block.shared,
             turn=self.turn,
         )
+
+
+def _close_all(arms: Sequence[LiveArm], at_once: int) -> None:
+    """Ends arms side by side, so many at once: each waits until its process is gone."""
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        for _ in pool.map(lambda arm: arm.close(), arms):
+            pass
 
 
 def numbered(order: Sequence[int], *, new: bool = False) -> Iterator[tuple[int, int]]:

@@ -368,6 +368,14 @@ def test_what_became_of_a_cache_is_told_by_the_first_replicate() -> None:
         assert data_cache_seen(seen_so_far, block, 2, 0) == ""
 
 
+def test_an_arm_that_surely_keeps_nothing_looks_once() -> None:
+    block = plan(comparison("workers")).blocks[0]
+    found = list(records(0, 2.0, effective={"keeps_nothing": True}, replicates=3))
+    assert data_cache_seen(found, block, 0, 1) is None
+    assert data_cache_seen(found, block, 1, 1) == ""
+    assert data_cache_seen(found, block, 1, 0) is None, "the reference said nothing of the kind"
+
+
 def caches(treatment: str, reference: str, **start: object) -> list[Record]:
     found: list[Record] = []
     for one in records(0, 2.0, **start):

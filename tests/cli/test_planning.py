@@ -11,12 +11,12 @@ from harness.cli import main
 from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS, REPLICATES_ALONE
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import CUDA_START_S, START_S, arm_s
-from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
+from harness.plan.planning import BESIDE, SHORT_PART_ROUNDS, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
 from harness.run import preparation
 from harness.run.preparation import epoch_of, prepared
 from tests.analyze.synthetic import ENVIRONMENT
@@ -154,12 +154,27 @@ def test_a_phase_of_a_report_is_a_stack_by_its_name() -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("design", ["stages", "alone"])
 def test_copies_of_the_reference_are_timed_among_the_first_and_as_those_are(design: str, seed: int) -> None:
-    without, found = plan(design, seed=seed), plan(design, seed=seed, copies=2)
+    without, found = (plan(design, seed=seed, copies=count) for count in (0, 2))
     copies = [one for one in found.comparisons if one.treatment == one.reference]
     assert sorted(one.copy for one in copies) == [1, 2]
     assert [one for one in found.comparisons if one not in copies] == list(without.comparisons), "nothing is displaced"
-    first = [one.timing for one in without.comparisons[: without.protocol.treatments]]
+    able = [one for one in without.comparisons if one.reference == found.blocks[0].reference]
+    first = [one.timing for one in able[: without.protocol.treatments]]
     assert all(one.timing in first and one.reference == found.blocks[0].reference for one in copies)
+
+
+def test_a_first_look_hides_a_copy_of_each_reference_beside_a_part_of_a_step() -> None:
+    workloads = ("leak", "spoof")
+    found = plan("stages", workloads=workloads)
+    copies = [one for one in found.comparisons if one.treatment == one.reference]
+    assert [one.reference.workload for one in copies] == list(workloads)
+    for copy in copies:
+        (block,) = (one for one in found.blocks if copy in one.comparisons)
+        assert block.timing in PARTS_OF_A_STEP
+        assert block.comparisons.index(copy) <= BESIDE
+    for asked in ({"protocol": "standard"}, {"stack": "all"}, {"probe": "loader"}, {"copies": 0}):
+        assert all(one.treatment != one.reference for one in plan("stages", **asked).comparisons), asked
+    assert all(one.treatment != one.reference for one in plan("stages", *NAMED).comparisons)
 
 
 @pytest.mark.parametrize("design", ["stages", "alone"])
@@ -171,6 +186,8 @@ def test_whole_steps_of_a_first_look_on_a_cpu_have_more_replicates_of_a_single_w
         return {(one.replicates, one.rounds) for one in blocks if one.timing is Timing.STEP}
 
     assert paces() == {short}
+    parts = {one.rounds for one in plan(design).blocks if one.timing in PARTS_OF_A_STEP}
+    assert parts == ({SHORT_PART_ROUNDS} if design == "stages" else set())
     assert paces(environment=GPU).isdisjoint({short})
     for asked in ({"rounds": 2}, {"replicates": 3}, {"protocol": "standard"}):
         assert paces(**asked).isdisjoint({short}), asked

@@ -233,10 +233,27 @@ def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_doe
     assert opening.fill_cache(looking(), 0.2, 60.0).get("data_cache") == told
 
 
-def looking() -> Session:
+@pytest.mark.parametrize(
+    ("cache", "shown"), [(Cache(0), True), (Cache(0, stalls=(1,)), False), (Cache(10, stays=True), False)]
+)
+def test_batches_that_took_as_long_again_are_surely_not_kept(
+    cache: Cache, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    assert ("keeps_nothing" in opening.fill_cache(looking(), 0.2, 60.0)) is shown
+
+
+def test_of_an_epoch_that_was_read_whole_nobody_asks_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(100)
+    monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    assert opening.fill_cache(looking(epoch_steps=3), 0.2, 60.0) == {}
+    assert not cache.reads
+
+
+def looking(epoch_steps: int = 100) -> Session:
     """A session of a hundred batches, of which twenty were taken."""
     feed = SimpleNamespace(taken=20, order=SimpleNamespace(go_to=lambda _: None))
-    size = SimpleNamespace(keeps_items=False, epoch_steps=100, in_order=False)
+    size = SimpleNamespace(keeps_items=False, epoch_steps=epoch_steps, in_order=False)
     return cast("Session", SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size)))
 
 
@@ -262,11 +279,11 @@ def test_a_later_replicate_reads_no_long_epoch_for_a_cache_that_was_full_before(
 ) -> None:
     first, later = Cache(10, stays=True), Cache(10, stays=True)
     monkeypatch.setattr(opening, "_seconds_from", first.seconds_from)
-    told = opening.fill_cache(looking(), 0.2, seconds)
+    told = opening.fill_cache(looking(), 0.1, seconds)
     assert told == {"data_cache": "in part"}
     assert first.reads == 12, "no epoch: three batches twice, and the first ones before and after"
     monkeypatch.setattr(opening, "_seconds_from", later.seconds_from)
-    assert opening.fill_cache(looking(), 0.2, seconds, "in part") == told
+    assert opening.fill_cache(looking(), 0.1, seconds, "in part") == told
     assert fewest <= later.reads <= most
 
 

@@ -159,10 +159,13 @@ def test_against_itself_are_ten_copies_of_one_cell() -> None:
 def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
     assert comparisons(alone(scope()))["whole_evaluation"].timing is Timing.EVALUATION
     assert comparisons(alone(scope()))["fused"].timing is Timing.STEP
-    own = {"claims", "distributed"}  # claims say what they are timed on; this scope has no option of ranks
+    own = {"claims", "distributed", "evaluation"}  # claims say what they are timed on; no option here is of ranks
     for design in (design for name, design in DESIGNS.items() if name not in own):
         found = comparisons(design(scope(probe=Timing.LOADER)))
         assert {one.timing for one in found.values()} == {Timing.LOADER}
+    (refused,) = DESIGNS["evaluation"](scope(probe=Timing.COMPUTE))
+    assert isinstance(refused, NoResult)
+    assert refused.reason == "acts on evaluations, and this times the step"
 
 
 def test_the_design_of_evaluations_tries_their_options_alone_at_every_level() -> None:
