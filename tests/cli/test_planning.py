@@ -158,9 +158,9 @@ def test_copies_of_the_reference_are_timed_among_the_first_and_as_those_are(desi
     copies = [one for one in found.comparisons if one.treatment == one.reference]
     assert sorted(one.copy for one in copies) == [1, 2]
     assert [one for one in found.comparisons if one not in copies] == list(without.comparisons), "nothing is displaced"
-    able = [one for one in without.comparisons if one.reference == found.blocks[0].reference]
-    first = [one.timing for one in able[: without.protocol.treatments]]
-    assert all(one.timing in first and one.reference == found.blocks[0].reference for one in copies)
+    reference = found.blocks[0].reference
+    timings = {one.timing for one in without.comparisons if one.reference == reference}
+    assert all(one.timing in timings and one.reference == reference for one in copies)
 
 
 def test_a_first_look_hides_a_copy_of_each_reference_beside_a_part_of_a_step() -> None:
