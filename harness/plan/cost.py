@@ -46,6 +46,7 @@ class Pace:
     compute_s: float | None = None  # of a step, about what is not loading; None where nobody knows
     start_s: float = START_S
     steps_on_host: bool = True  # so that arms take fewer first steps in later replicates
+    rests: bool = False  # whether nothing of an arm without loader workers goes on while it stands still
     meets_shapes: bool = False  # whether arms meet the samples of all windows before the first, for their shapes
 
     def of(self, timing: Timing) -> float:
@@ -107,7 +108,12 @@ def start_s(
         + bounds_s
     )
     side_by_side = 1 if protocol.settle_s else min(pace.cores, len(steps_s))
-    return IMPORTS_S + begin_s / side_by_side + first * sum(_settling_s(protocol, one) for one in timed_s or steps_s)
+    return (
+        IMPORTS_S
+        + begin_s / side_by_side
+        + first
+        * sum(_settling_s(protocol, one) for one in timed_s or steps_s if not (pace.rests and one >= protocol.lead_s))
+    )
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:

@@ -211,6 +211,7 @@ def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
         cores=cores if device == "cpu" else 1,
         start_s=CUDA_START_S if on_gpu else START_S,
         steps_on_host=not on_gpu,
+        rests=device == "cpu" and workload.path is None,
         meets_shapes=on_gpu
         and not known.keeps_items
         and not workload.traits.isdisjoint({"few_shapes", "varying_shapes"}),

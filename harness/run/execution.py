@@ -10,7 +10,7 @@ from harness.core.optimization import PARTS_OF_A_STEP, Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Lost, Place, Precisions, Ready, Record, Window, is_apart
-from harness.plan.cost import Forecast, Pace
+from harness.plan.cost import USUAL, Forecast, Pace
 from harness.plan.schedule import (
     Further,
     by_replicate,
@@ -260,6 +260,7 @@ class Campaign:
             check_time=self._check_time,
             room=Room(free=self.free, sizes=self._sizes[block.identity]) if self.free else None,
             cores=self.cores,
+            rests=self.paces.get(block.reference.workload, USUAL).rests,
             leads=leads_seen(self._kept.get((block.identity, one), []) for one in range(replicate)),
         )
 

@@ -159,6 +159,7 @@ class Attempt:
     cores: int = 1  # on which arms may begin side by side
     first: float = 0.0  # share of an epoch behind which the first window of the first replicate begins
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
+    rests: bool = False  # nothing of an arm without loader workers goes on while it stands still, nor on its device
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
     alone_next: list[int] = field(default_factory=list)  # what found no memory beside other arms
@@ -327,7 +328,8 @@ class Attempt:
     def _settled(self, rounds: Mapping[int, int], random: Random) -> Turns | None:
         """Resumes arms once, without a clock, to learn how windows must be led in; None where none is left.
 
-        A configuration without loader workers is led in as it was in a former replicate.
+        A configuration without loader workers is led in as it was in a former replicate, and by one step where that is
+        long and nothing of it can have gone on.
         """
         if not self.arms:
             return None
@@ -344,7 +346,8 @@ class Attempt:
                 self.check_time()
                 self._settle(position, windows_steps, offsets[position] + windows_steps)
             # Where loader workers fill a queue, every arm has to bring its own into the state of a long training.
-            settles = self.timetable.discarded_rounds and (self._workers(position) or position not in self.leads)
+            known = position in self.leads or (self.rests and least == 1)
+            settles = self.timetable.discarded_rounds and (self._workers(position) or not known)
             if settles and position in self.arms:
                 self.check_time()
                 settled = self._settle(position, max(SETTLING_STEPS, 4 * least), offsets[position])

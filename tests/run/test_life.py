@@ -95,6 +95,22 @@ def attempt_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000) -> 
     return attempt
 
 
+@pytest.mark.parametrize(
+    ("rests", "step_s", "workers", "settles"),
+    [(False, 0.3, 0, True), (True, 0.3, 0, False), (True, 0.03, 0, True), (True, 0.3, 2, True)],
+)
+def test_only_what_can_have_gone_on_in_a_pause_or_is_short_takes_a_settling_turn(
+    rests: bool, step_s: float, workers: int, settles: bool
+) -> None:
+    attempt = attempt_of(Timing.STEP, {"workers": workers})
+    attempt.rests = rests
+    attempt._ready[0] = replace(attempt._ready[0], step_s=step_s)
+    turns = attempt._settled({}, Random(0))
+    assert turns
+    assert turns.leads[0] * step_s >= BRIEF.lead_s
+    assert bool(attempt.arms[0].turns) is settles  # type: ignore[attr-defined]
+
+
 def steps_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000, windows: int = 9) -> int:
     """Steps of a window beside arms of 50 ms a step that show such settings."""
     return attempt_of(timing, *shown, epoch=epoch)._window_steps(windows)
