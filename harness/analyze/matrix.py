@@ -17,7 +17,7 @@ from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration, changes_batch
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import PARTS_OF_A_STEP, Timing
+from harness.core.optimization import Timing
 from harness.core.plan import STAGES, NoResult, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record, Spent, Window
@@ -320,8 +320,6 @@ def build_matrix(
         made = (_table(names, one, known) for one in by_table.values())
         return tuple(replace(one, emulated=environment.emulation) for one in made)
 
-    own_counts = next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None)
-    part_rounds = [one.rounds or 0 for one in plan.blocks if own_counts and one.timing in PARTS_OF_A_STEP]
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
@@ -335,8 +333,8 @@ def build_matrix(
         batch_tables=tables(one for one in made if changes_batch(one[0].comparison)),
         no_results=plan.no_results,
         spent_s=spent_by(records),
-        own_counts=own_counts,
-        part_rounds=max(part_rounds, default=0) or None,
+        own_counts=plan.own_counts,
+        part_rounds=plan.part_rounds,
     )
 
 

@@ -341,16 +341,16 @@ def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, pos
     """What becomes of an arm's cache after a block's first replicate, empty where it has none; None where it must look.
 
     Whoever keeps what it reads does as the reference did there: else one would read from a full cache, the other not.
-    An arm that has found no cache looks once more, whatever the others found: a busy machine hides one. Not one that
-    took as long for each batch as when it first read it, which no machine brings about that is busy for a moment.
+    An arm that has found no cache looks once more, whatever the others found: a busy machine hides one. Not where it
+    and the reference both took as long for each batch as when they first read it.
     """
     readies = [one for one in records if isinstance(one, Ready) and one.arm.block == block.identity]
     before = sorted((one for one in readies if one.arm.replicate < replicate), key=lambda one: one.arm.replicate)
     told = together((one.arm.position, str(one.effective.get("data_cache", ""))) for one in before)
     own, reference = (next(filter(None, told.get(whose, [])), "") for whose in (position, 0))
     if not own:
-        sure = any(one.arm.position == position and one.effective.get("keeps_nothing") is True for one in before)
-        return "" if sure or len(told.get(position, [])) >= LOOKS else None
+        plain = {one.arm.position for one in before if one.effective.get("keeps_nothing") is True}
+        return "" if {0, position} <= plain or len(told.get(position, [])) >= LOOKS else None
     if own in EPOCH_READ and reference in EPOCH_READ:  # what is read before windows is the same
         return own
     return reference or own

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from statistics import median
@@ -90,6 +90,7 @@ class Sweep:
     reference: Configuration
     host: str  # on which all of it but the device was real
     curves: tuple[Curve, ...]
+    no_results: Mapping[str, str] = field(default_factory=dict)  # label -> why an option has no curve
     host_s: float = 0.0  # that the host takes to launch a step of the reference, whose device is never faster
 
 
@@ -124,6 +125,9 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
     return Sweep(
         reference=reference,
         host=f"{environment.cpu}, {environment.cores} cores",
+        no_results={
+            _label(one, missing): next(iter(words.values())) for one, words in missing.items() if one not in rows
+        },
         host_s=max((_host_s(row.reference) for held in rows.values() for _, row in held), default=0.0),
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )

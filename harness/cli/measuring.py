@@ -46,6 +46,7 @@ from harness.plan.schedule import failures, outstanding
 from harness.report.calibration import apart_toml, calibration_parts, isolation_parts, page_parts
 from harness.report.document import show as show_parts
 from harness.report.document import to_markdown
+from harness.report.matrix import replicates
 from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import counted, duration, factor, looks, ratio
 from harness.results import decides, finished, matrix_of, measured_both_ways, newest
@@ -252,7 +253,7 @@ def show_plan(request: Request, *, as_json: bool) -> None:
         console.print(f"[dim]{no_result.workload}: {no_result.label} — {no_result.reason}[/dim]", highlight=False)
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
     console.print(
-        f"{counted(count, 'comparison')}, each in {protocol.replicates} replicates of {protocol.rounds} rounds: "
+        f"{counted(count, 'comparison')}, each in {replicates(ready.plan)}: "
         f"about {seconds_for(ready.plan, ready.paces) / 60:.0f} minutes{looks(protocol)}; "
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,

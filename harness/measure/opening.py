@@ -322,7 +322,7 @@ SHARE = 0.25  # of what keeping a batch saves: less than that may be the process
 LEAST_S = 2e-4  # that it saves a loader alone: less is little of a step, and a processor's own cache saves as much
 LATER = 4  # times as long at most, reads a later replicate where a cache holds a part: its epoch may be far longer
 WAKES_S = 0.2  # a step: of shorter ones the first batches after a pause may be dear enough to look as if kept later
-ALIKE = 0.9  # the second reading of each batch, times the first at least: no machine is so busy that this hides a cache
+ALIKE = 0.9  # the second reading of each batch, times the first at least, where nothing is kept
 
 
 def fill_cache(

@@ -290,7 +290,7 @@ def _hiding_copies(request: Request, scope: Scope, entries: Iterable[Entry]) -> 
         count, able = int(is_first_look and not scope.probe), parts[:BESIDE]
     for copy in range(count if able else 0):
         beside = random.choice(able)
-        itself = replace(beside, label="itself", treatment=scope.reference, copy=copy + 1)
+        itself = replace(beside, label="itself", treatment=scope.reference, copy=copy)
         found.insert(found.index(beside) + random.randrange(2), itself)
     return found
 
@@ -347,7 +347,8 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
     )
     if request.shard:
         plan = shard_of(plan, paces_of(plan, catalogue, environment), request.shard)
-    few = request.replicates is None and len(plan.comparisons) < SMALLEST_POOL
+    real = [one for one in plan.comparisons if one.treatment != one.reference]
+    few = request.replicates is None and len(real or plan.comparisons) < SMALLEST_POOL
     return _of_few(plan, catalogue, environment.device) if few else plan
 
 

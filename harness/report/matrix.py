@@ -16,6 +16,7 @@ from harness.analyze.search.shares import WorkloadPrediction
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import PARTS_OF_A_STEP, Timing
+from harness.core.plan import Plan
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.report import document
@@ -102,10 +103,12 @@ def _timed_by(matrix: Matrix) -> Protocol:
     return matrix.protocol.of(next(iter(timings))) if timings and timings <= PARTS_OF_A_STEP else matrix.protocol
 
 
-def replicates(matrix: Matrix) -> str:
-    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1`."""
-    whole = ", whole steps {} of {}".format(*matrix.own_counts) if matrix.own_counts else ""
-    return f"{matrix.protocol.replicates} replicates of {matrix.part_rounds or matrix.protocol.rounds} rounds{whole}"
+def replicates(found: Matrix | Plan) -> str:
+    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1, parts of steps 2 of 2`."""
+    protocol = found.protocol
+    whole = ", whole steps {} of {}".format(*found.own_counts) if found.own_counts else ""
+    parts = f", parts of steps {protocol.replicates} of {found.part_rounds}" if found.part_rounds else ""
+    return f"{protocol.replicates} replicates of {protocol.rounds} rounds{whole}{parts}"
 
 
 _SPENT = {

@@ -33,6 +33,7 @@ from harness.report.words import NOTHING, called, one_line, ratio, roughly, shor
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
+OF_COPIES = {"calibration", "against_itself"}  # designs in which copies of references are not hidden
 USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the protocol names none
 
 
@@ -137,7 +138,7 @@ def remarks(matrix: Matrix) -> Iterator[str]:
         told = [f"{reason} ({count})" for reason, count in most] + [f"other reasons ({rest})"] * bool(rest)
         yield f"No result: {total} comparison{'' if total == 1 else 's'}: {', '.join(told)}."
     yield f"Noise: {one_line(matrix.noise)}."
-    if copies := told_of(matrix.copies):
+    if matrix.design not in OF_COPIES and (copies := told_of(matrix.copies)):
         yield f"Hidden among them: {copies}."
     if spent := time_spent(matrix, shortly=True):
         yield f"Time: {spent}."

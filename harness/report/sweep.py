@@ -39,9 +39,9 @@ MOST_NAMED = 8  # options without a curve for one reason
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
     "a step for sure, beyond that perhaps. The interval beside a limit follows from the ends of the ratios' "
-    "intervals. Limits of options that shorten the input are interpolated between measured step times; for other "
-    "options the two measured step times are named between which the gain ends. Measurements on a disturbed "
-    "machine are left out. "
+    "intervals. Limits of options that shorten the input are interpolated between measured step times. For other "
+    "options, and where the reference loads ahead, the two measured step times are named between which the gain ends. "
+    "Measurements on a disturbed machine are left out. "
     "Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
@@ -143,15 +143,15 @@ def _between(curve: Curve, at: KnownTime) -> str:
     return f"{factor(min(low for _, low, _ in found))}x to {factor(max(high for *_, high in found))}x"
 
 
-def without_curve(matrices: Iterable[Matrix], sweeps: Iterable[Sweep]) -> Iterator[Part]:
-    """What was asked for and has a ratio at no step time, and why; what there was no time for is only counted."""
+def without_curve(matrices: Iterable[Matrix], sweeps: Sequence[Sweep]) -> Iterator[Part]:
+    """What was asked for and is fit for a curve at no step time, and why."""
     shown = {(one.reference.workload, curve.label) for one in sweeps for curve in one.curves}
     missing: dict[tuple[str, str], str] = {}
-    for matrix in matrices:
-        rows = ((one.comparison.reference.workload, one) for one in matrix.every_row if one.absence)
-        found = [(workload, one.label, one.absence.words) for workload, one in rows if one.absence]
-        found += [(one.workload, one.label, one.reason) for one in matrix.no_results]
-        missing |= {(workload, label): words for workload, label, words in found if (workload, label) not in shown}
+    for one in sweeps:
+        missing |= {(one.reference.workload, label): words for label, words in one.no_results.items()}
+    for result in (result for matrix in matrices for result in matrix.no_results):
+        if (name := (result.workload, result.label)) not in shown:
+            missing[name] = result.reason
     by_reason: dict[str, list[str]] = {}
     for (workload, label), words in sorted(missing.items()):
         by_reason.setdefault(one_line(words), []).append(one_line(f"{workload} {label}"))

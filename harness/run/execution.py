@@ -260,6 +260,7 @@ class Campaign:
             check_time=self._check_time,
             room=Room(free=self.free, sizes=self._sizes[block.identity]) if self.free else None,
             cores=self.cores,
+            reference_first=block.identity in self._begun_anew,
             rests=self.paces.get(block.reference.workload, USUAL).rests,
             leads=leads_seen(self._kept.get((block.identity, one), []) for one in range(replicate)),
         )

@@ -159,6 +159,7 @@ class Attempt:
     cores: int = 1  # on which arms may begin side by side
     first: float = 0.0  # share of an epoch behind which the first window of the first replicate begins
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
+    reference_first: bool = False  # of those that begin: a large treatment that began before it left it no room
     rests: bool = False  # nothing of an arm without loader workers goes on while it stands still, nor on its device
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
@@ -182,8 +183,8 @@ class Attempt:
         # Where in memory and on which core a process settles depends on who settled before it. In another order in
         # every attempt, that is part of what differs between replicates and is seen in the interval.
         positions = random.sample([0, *rounds], len(rounds) + 1)
-        if self.room is not None and self.room.sizes and 0 not in self.room.sizes:
-            positions.sort(key=bool)  # beside a large treatment that began before it, the reference found no room
+        if self.reference_first:
+            positions.sort(key=bool)
         with self._accounted(0), ExitStack() as closing:
             self._start_all(positions, closing)
             self._begin_all([one for one in positions if one in self.arms])
@@ -346,7 +347,7 @@ class Attempt:
                 self.check_time()
                 self._settle(position, windows_steps, offsets[position] + windows_steps)
             # Where loader workers fill a queue, every arm has to bring its own into the state of a long training.
-            known = position in self.leads or (self.rests and least == 1)
+            known = position in self.leads or (self.rests and self.block.timing is not Timing.EVALUATION and least == 1)
             settles = self.timetable.discarded_rounds and (self._workers(position) or not known)
             if settles and position in self.arms:
                 self.check_time()
