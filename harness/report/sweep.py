@@ -49,13 +49,13 @@ HOW = (
 def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, KnownTime]]) -> Iterator[Part]:
     """All workloads of a sweep; `marks` are the step times, in seconds, of known devices by workload and name."""
     yield Text(EMULATED)
-    for one in sweeps:
+    for one in (one for one in sweeps if one.curves):
         known, config = marks.get(one.reference.workload, {}), one.reference
         yield Heading(one_line(f"{config.workload}, size {config.size}, batch {config.batch}, emulated devices"))
         yield Text(f"Host: {one_line(one.host)}. Reference: {one.reference.stack or 'baseline'}.")
         yield from sweep_table(one)
-        yield Text(HOW)
         yield from (Text(sentence) for sentence in sentences(one, known))
+    yield Text(HOW)
 
 
 def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
