@@ -7,7 +7,6 @@ windows come out with a median error of 13 % (tests/plan/test_cost.py). How long
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from statistics import geometric_mean
 from typing import TypeVar
 
@@ -79,8 +78,7 @@ def replicate_s(
     steps_s, timed_s = (
         tuple(one / speedup for speedup in (1.0, *speedups)) for one in (pace.step_s, pace.of(block.timing))
     )
-    ahead = [_workers(one) > 0 for one in block.arms]
-    begin_s = start_s(protocol, steps_s, pace, first, block.timing, timed_s, ahead)
+    begin_s = start_s(protocol, steps_s, pace, first, block.timing, timed_s)
     shapes_s = _shapes_s(block, protocol, steps_s, pace.epoch_steps) if pace.meets_shapes else 0.0
     return begin_s + shapes_s + windows_s(block, protocol, timed_s, pace.epoch_steps)
 
@@ -92,12 +90,8 @@ def start_s(
     first: float = FIRST_OF_TWO,
     timing: Timing = Timing.STEP,
     timed_s: Sequence[float] | None = None,
-    ahead: Sequence[bool] = (),
 ) -> float:
-    """Seconds until all arms are warm and settled, the reference first; `timed_s` is timed instead of steps.
-
-    Those that load `ahead`, in the same order, settle in every replicate.
-    """
+    """Seconds until all arms are warm and settled, the reference first; `timed_s` is timed instead of steps."""
     is_part = timing in PARTS_OF_A_STEP
     judged = 1.0 if protocol.judged_again else first
     spread = 0.0 if is_part else judged * (1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS)
@@ -114,11 +108,12 @@ def start_s(
         + bounds_s
     )
     side_by_side = 1 if protocol.settle_s else min(pace.cores, len(steps_s))
-    settling_s = 0.0
-    for one, loads_ahead in zip_longest(timed_s or steps_s, ahead[: len(steps_s)], fillvalue=False):
-        rests = pace.rests and one >= protocol.lead_s
-        settling_s += (1.0 if loads_ahead else 0.0 if rests else first) * _settling_s(protocol, one)
-    return IMPORTS_S + begin_s / side_by_side + settling_s
+    return (
+        IMPORTS_S
+        + begin_s / side_by_side
+        + first
+        * sum(_settling_s(protocol, one) for one in timed_s or steps_s if not (pace.rests and one >= protocol.lead_s))
+    )
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:

@@ -256,7 +256,7 @@ def test_small_copies_are_measured_where_no_size_is_named(environment: Environme
 def test_where_copies_stand_is_drawn() -> None:
     def places(seed: int) -> list[int]:
         found = plan("alone", seed=seed, copies=1).comparisons
-        return [place for place, one in enumerate(found) if one.copy]
+        return [place for place, one in enumerate(found) if one.treatment == one.reference]
 
     assert len({tuple(places(seed)) for seed in range(8)}) > 2
 
