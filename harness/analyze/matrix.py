@@ -245,7 +245,6 @@ class Matrix:
     no_results: tuple[NoResult, ...]
     spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
     own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
-    part_rounds: int | None = None  # of parts of a step beside such whole steps, where they are not the protocol's
     batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
     epochs: Mapping[str, int] = field(default_factory=dict)  # workload -> samples in an epoch of the real system
     trainings: Mapping[str, int] = field(default_factory=dict)  # and its epochs in all
@@ -334,7 +333,6 @@ def build_matrix(
         no_results=plan.no_results,
         spent_s=spent_by(records),
         own_counts=plan.own_counts,
-        part_rounds=plan.part_rounds,
     )
 
 

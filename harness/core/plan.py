@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core.configuration import Comparison, Configuration, Option, current_names
 from harness.core.environment import Environment
-from harness.core.optimization import PARTS_OF_A_STEP, Numerics, Promise, Timing
+from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.protocol import Protocol
 
 # A request: what is to be measured, as everybody asks for it.
@@ -146,12 +146,6 @@ class Plan:
     def own_counts(self) -> tuple[int, int] | None:
         """Replicates and rounds of whole steps, where they are not the protocol's."""
         return next(((one.replicates, one.rounds) for one in self.blocks if one.replicates and one.rounds), None)
-
-    @property
-    def part_rounds(self) -> int | None:
-        """Rounds of parts of a step beside such whole steps, where they are not the protocol's."""
-        found = [one.rounds or 0 for one in self.blocks if self.own_counts and one.timing in PARTS_OF_A_STEP]
-        return max(found, default=0) or None
 
 
 # What plans of former schemas mean in today's words; the files themselves are never edited.

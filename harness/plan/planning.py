@@ -453,16 +453,13 @@ FIRST_LOOK = "brief"
 # Of whole steps in a first look: fresh processes differ more than windows of one do, so that about as many windows tell
 # more in more of them (docs/decisions/first-looks.md).
 SHORT_REPLICATES, SHORT_ROUNDS = 4, 1
-SHORT_PART_ROUNDS = 2  # of parts of a step, in as many replicates as ever
 SHORT_DESIGNS = (STAGES, "alone")
 
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, device: str, *, shortly: bool = False) -> Block:
-    """The block with as many rounds as its steps on a device allow, or as few as a first look has."""
+    """The block with as many rounds as its steps on a device allow; whole steps `shortly` in more replicates."""
     if shortly and block.timing is Timing.STEP:
         return replace(block, replicates=SHORT_REPLICATES, rounds=SHORT_ROUNDS)
-    if shortly and block.timing in PARTS_OF_A_STEP:
-        return replace(block, rounds=SHORT_PART_ROUNDS)
     config = block.reference
     workload, rounds = catalogue.workload(config.workload), protocol.rounds
     size = workload.sizes[config.size]

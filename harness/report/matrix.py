@@ -104,11 +104,9 @@ def _timed_by(matrix: Matrix) -> Protocol:
 
 
 def replicates(found: Matrix | Plan) -> str:
-    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1, parts of steps 2 of 2`."""
-    protocol = found.protocol
+    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1`."""
     whole = ", whole steps {} of {}".format(*found.own_counts) if found.own_counts else ""
-    parts = f", parts of steps {protocol.replicates} of {found.part_rounds}" if found.part_rounds else ""
-    return f"{protocol.replicates} replicates of {protocol.rounds} rounds{whole}{parts}"
+    return f"{found.protocol.replicates} replicates of {found.protocol.rounds} rounds{whole}"
 
 
 _SPENT = {

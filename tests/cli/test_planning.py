@@ -16,7 +16,7 @@ from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS, REPLICATES_ALONE
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import CUDA_START_S, START_S, arm_s
-from harness.plan.planning import BESIDE, SHORT_PART_ROUNDS, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
+from harness.plan.planning import BESIDE, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
 from harness.run import preparation
 from harness.run.preparation import epoch_of, prepared
 from tests.analyze.synthetic import ENVIRONMENT
@@ -186,8 +186,6 @@ def test_whole_steps_of_a_first_look_on_a_cpu_have_more_replicates_of_a_single_w
         return {(one.replicates, one.rounds) for one in blocks if one.timing is Timing.STEP}
 
     assert paces() == {short}
-    parts = {one.rounds for one in plan(design).blocks if one.timing in PARTS_OF_A_STEP}
-    assert parts == ({SHORT_PART_ROUNDS} if design == "stages" else set())
     assert paces(environment=GPU).isdisjoint({short})
     for asked in ({"rounds": 2}, {"replicates": 3}, {"protocol": "standard"}):
         assert paces(**asked).isdisjoint({short}), asked
