@@ -28,7 +28,7 @@ from harness.run.watching import Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
-TOGETHER = 4  # treatments of a part of a step for which those before it leave time: they share the reference's windows
+TOGETHER = 2  # treatments of a part of a step for which those before it leave time: they share the reference's windows
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
