@@ -44,7 +44,6 @@ from harness.plan.feasibility import (
 
 # The design `calibration`: the reference against itself, and against itself with delays of known length.
 
-FEWEST_COPIES = 8  # of one workload, where a block has as many places
 COPIES = 20  # of references in all: fewer could not tell a sound machine from one that is not
 
 
@@ -67,8 +66,8 @@ def calibration(scope: Scope) -> Iterator[Entry]:
 
 
 def copies(scope: Scope) -> int:
-    """One workload's share of all copies, and enough to fill a block."""
-    return max(-(-COPIES // scope.workloads), min(FEWEST_COPIES, scope.protocol.treatments))
+    """One workload's share of all copies, and at least as many as a block has places."""
+    return max(-(-COPIES // scope.workloads), scope.protocol.treatments)
 
 
 # Balanced stacks: the few further stacks that tell most about every option, beside those that are measured anyway.

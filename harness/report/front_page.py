@@ -1,6 +1,6 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -68,8 +68,7 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
         link = " [All of them](claims.md)." if publication.has_claims else ""
         told = f"{claims.summary(accounts)} {claims.decided(accounts)}"
         yield from ("", "## What was promised", "", f"{escaped(told)}{link}")
-    for place in publication.places:
-        yield from _swept(place)
+    yield from _swept(publication.places)
     yield from _heat_maps(publication)
     yield from ("", "## Machines", "")
     described = f" [The format of the files]({quote(format_link)})." if format_link else ""
@@ -103,17 +102,18 @@ def _chips(place: Place) -> str:
     return "; ".join(dict.fromkeys(chip(setting) for setting in place.settings))
 
 
-def _swept(place: Place) -> Iterator[Part]:
+def _swept(places: Iterable[Place]) -> Iterator[Part]:
     """The figure of each workload beside devices of other speeds, and what it says of the option that gains most."""
-    for number, one in enumerate(place.sweeps):
-        if not number:
-            yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
-        picture = sweep_picture(place, one)
-        yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
-        several = replace(one, curves=tuple(curve for curve in one.curves if len(curve.points) > 1))
-        said = sentences_of(several, place.marks.get(one.reference.workload, {}))
-        yield from (f"- {escaped(words)}" for words in said)
-    if place.sweeps:
+    swept = [place for place in places if place.sweeps]
+    if swept:
+        yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
+    for place in swept:
+        for one in place.sweeps:
+            picture = sweep_picture(place, one)
+            yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
+            several = replace(one, curves=tuple(curve for curve in one.curves if len(curve.points) > 1))
+            said = sentences_of(several, place.marks.get(one.reference.workload, {}))
+            yield from (f"- {escaped(words)}" for words in said)
         yield from ("", f"[Every step time with its tables, and every run]({quote(place.name)}/README.md).")
 
 
