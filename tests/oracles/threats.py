@@ -121,12 +121,14 @@ THREATS = (
     ),
     Threat(
         "A pause costs the next steps their caches, free memory or clock",
-        "the lead-in lasts as long as every arm needs, measured in a turn of its own",
+        "the lead-in lasts as long as every arm needs, measured in a turn of its own; one step of 0.1 s and more "
+        "suffices an arm of the suite without workers on a CPU",
         "arms that are alike: `variant=cold`, `variant=cool`, `variant=quick`",
     ),
     Threat(
         "An arm warms up for long",
-        "warm-up before the first window of every replicate, and a settling turn in the first of them",
+        "warm-up before the first window of every replicate, and a settling turn in the first of them, but of slow "
+        "steps without workers",
         "arms that are alike: `variant=warming`",
     ),
     Threat(
