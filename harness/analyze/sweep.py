@@ -128,15 +128,11 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
         no_results={
             _label(one, missing): next(iter(words.values())) for one, words in missing.items() if one not in rows
         },
-        host_s=max((_host_s(row.reference) for held in rows.values() for _, row in held), default=0.0),
+        host_s=max(
+            (row.reference.launching_s for held in rows.values() for _, row in held if row.reference), default=0.0
+        ),
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
-
-
-def _host_s(arm: Profile | None) -> float:
-    """What launching a step takes the host, as far as the step that was named could hold it."""
-    told = arm.facts.get("emulated_host_ms") if arm else None
-    return told / 1000 if isinstance(told, float) else 0.0
 
 
 def _label(option: _Option, options: Iterable[_Option]) -> str:

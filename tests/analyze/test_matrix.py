@@ -357,3 +357,13 @@ def test_what_a_table_decides_gets_no_verdict() -> None:
     assert any("nothing of it was measured" in note for note in rows[Timing.COMPUTE].notes)
     assert not any("calibrated" in note for note in rows[Timing.COMPUTE].notes), "the machine is not to blame"
     assert not any("nothing of it was measured" in note for note in rows[Timing.LOADER].notes)
+
+
+def test_what_launching_takes_an_emulated_devices_host_is_told_of_its_arms() -> None:
+    found = [
+        replace(one, effective={**one.effective, "emulated_host_ms": 30.8}) if isinstance(one, Ready) else one
+        for one in records(0, 2.0, **STARTS["workers"])
+    ]
+    (row,) = matrix(plan(WORKERS), found).rows
+    assert row.reference
+    assert row.reference.launching_s == pytest.approx(0.0308)
