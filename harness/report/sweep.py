@@ -231,12 +231,15 @@ def _axes(x_of: Scale, y_of: Scale, across: Span, up: Span) -> Iterator[Shape]:
 
 def _known(x_of: Scale, known: Mapping[str, float]) -> Iterator[Shape]:
     ends = [-1000.0] * 4  # of the names in each row, of which as many as need be stand above each other
-    for name, at in sorted(known.items(), key=lambda one: one[1]):
-        x = x_of(at)
-        row = next((number for number, end in enumerate(ends) if x - end > NAME), 3)
-        ends[row] = x
+    names: dict[float, list[str]] = {}  # by step time: those that their host holds up stand at one
+    for name, at in known.items():
+        names.setdefault(at, []).append(name)
+    for at, alike in sorted(names.items()):
+        x, half = x_of(at), NAME * (len(alike) - 1) / 2
+        row = next((number for number, end in enumerate(ends) if x - half - end > NAME), 3)
+        ends[row] = x + half
         yield Line(x1=x, y1=_TOP - 4, x2=x, y2=_TOP + _HEIGHT, is_dashed=True, opacity=0.5)
-        yield Label(x=x, y=_TOP - 12 - 12 * row, text=name, anchor="center", size=11)
+        yield Label(x=x, y=_TOP - 12 - 12 * row, text=", ".join(alike), anchor="center", size=11)
 
 
 def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[float]) -> Iterator[Shape]:
