@@ -53,4 +53,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise Mistake(f"speedmatrix.{name} needs torch; install torch, or speedmatrix[measure].") from error
+        raise Mistake(
+            f"speedmatrix.{name} needs torch; install torch; in a clone, pip install '.[measure]' does."
+        ) from error

@@ -35,7 +35,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.own_file import look_anew
 from harness.core.plan import Block, Plan, Request
-from harness.core.records import Lost, Record
+from harness.core.records import Bounds, Lost, Record
 from harness.report.advice import advice_parts, chapters
 from harness.report.document import to_terminal
 from harness.report.matrix import COMPOSED
@@ -321,7 +321,8 @@ def measured(
 
 
 def written(ready: Prepared, data: Path | None, watch: Watch = SILENT) -> Data:
-    """The folders of a plan's data, which are written first if need be."""
+    """The folders of a plan's data, which are written first if need be; a GPU's libraries are read, too."""
+    read_libraries(ready.environment.device)
     with watch.writing([name for name, _ in own_data(ready)]) as show:
         found = data_of(ready, data, show)
     for folder in dict.fromkeys(ready.real_data.values()):
@@ -371,6 +372,8 @@ def _informed(job: Job, ready: Prepared, records: Sequence[Record], place: tuple
     # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
     if position or (job.device == "cpu" and not job.recipe.workers):
         job = replace(job, bounds=bounds_seen(records, *place))
+    if job.device == "cpu" and not job.recipe.workers and job.workload_path is None and job.service is None:
+        job = replace(job, bounds=Bounds(loader_rate=None, compute_rate=None))  # nothing outside it prepares batches
     return replace(job, data_cache=data_cache_seen(records, *place))
 
 

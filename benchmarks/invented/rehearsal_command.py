@@ -16,12 +16,15 @@ from harness import __version__
 from harness.analyze.composition import precisions
 from harness.analyze.matrix import Matrix
 from harness.cli.measuring import Progress
-from harness.cli.reading import print_matrix
+from harness.cli.reading import console
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Request
+from harness.report.document import show
+from harness.report.matrix import matrix_parts
 from harness.results import matrix_of
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared, prepared
+from harness.search import predictions
 from harness.store import Journal, Run, create, finish
 
 
@@ -43,7 +46,7 @@ def show_rehearsal(request: Request, effects: tuple[str, ...], results: Path | N
     with tempfile.TemporaryDirectory() as scratch:
         folder = rehearse(ready, known, results or Path(scratch))
         matrix = matrix_of(folder)
-        print_matrix(matrix, folder, ready.catalogue, verbose=True)
+        show(matrix_parts(matrix, "speedmatrix rehearse", predictions(matrix, ready.catalogue)), console())
     _print_truth(matrix, known)
 
 

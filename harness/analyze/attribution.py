@@ -220,7 +220,7 @@ def interactions(entries: Iterable[StoredRow]) -> tuple[tuple[str, str, Gain], .
 def beyond_product(whole: StoredRow, others: Iterable[StoredRow]) -> Gain | None:
     """A stack over the product of its options alone; None where it is no stack or lacks one of them."""
     reference, added = whole.row.comparison.reference, _added(whole.row.comparison)
-    if whole.row.estimate is None or len(added) < 2:
+    if whole.row.estimate is None or whole.row.estimate.disturbed or len(added) < 2:
         return None
     known = _gains(whole, others)
     alone = [known[pair] for option in added if (pair := (_with(reference, option), reference)) in known]

@@ -296,8 +296,13 @@ class Look:
     made_in: str = ""  # the environment's digest and the version
 
 
-def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
-    """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs and passes."""
+def as_timed(
+    claim: Claim, resolution: Resolution, trial: Trial | None, workload: Workload, *, former: bool = False
+) -> Resolution:
+    """The resolution with what a run adds to its shortfalls: a small set has short epochs and passes.
+
+    And steps may be by a `former` table of an emulated device.
+    """
     if trial is None or not isinstance(resolution, Tried) or claim.metric is Metric.QUALITY:
         return resolution
     name = trial.evidence.comparison.reference.size
@@ -324,6 +329,7 @@ def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload
             if on_gpu
             else f"with a step of size {name}, smaller than the real system's"
         )
+    found += ["with steps by a former table of the emulated device"] if former else []
     return replace(resolution, shortfalls=tuple(found))
 
 
@@ -460,6 +466,9 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
         return replace(found, claim_verdict=claim_verdict, words=quality.sentence)
     if claim.metric is Metric.QUALITY:
         return replace(found, words="no losses were reported")
+    timed = claim.metric in {Metric.START_UP, Metric.DEVICE_SHARE}
+    if timed and isinstance(trial.result, Estimate) and trial.result.disturbed:
+        return replace(found, claim_verdict=ClaimVerdict.NO_RESULT, words=no_verdict(trial.result) or "")
     seen = measure(claim.metric, trial)
     if isinstance(seen, str):
         return replace(found, claim_verdict=_without_value(claim, trial.result), words=seen)

@@ -147,7 +147,13 @@ def _averaged(repeats: Sequence[StoredRow]) -> Row:
     parts = [row.on_steps for row in rows if row.on_steps and row.on_steps.is_known]
     on_steps = average_of_composed(parts, mean.thresholds.margin) if parts else None
     quality, arms = worst(row.quality for row in rows if row.quality), (rows[0].treatment, rows[0].reference)
-    told = (*notes(mean, quality, arms, repeats[0].run.matrix.protocol), *(one for row in rows for one in row.remarks))
+    known = (row.estimate.device for row in rows if row.estimate and row.estimate.device)
+    devices = (one for device in known for one in device.remarks())
+    told = (
+        *notes(mean, quality, arms, repeats[0].run.matrix.protocol),
+        *(one for row in rows for one in row.remarks),
+        *(one for one in devices if one != mean.disturbance),
+    )
     return replace(rows[0], result=mean, on_steps=on_steps, quality=quality, notes=tuple(dict.fromkeys(told)))
 
 

@@ -603,7 +603,7 @@ def _attempts(windows: Iterable[Window]) -> Mapping[tuple[int, int], list[Window
 
 
 def _drift(windows: Iterable[Window], position: int, spent: Spent) -> float:
-    """How restless the machine was, as the reference shows it by windows that hold the same samples.
+    """How restless the machine was, as the reference shows it by windows of one attempt that hold the same samples.
 
     Where samples differ from window to window and hardly any come again, the treatment's window with the same samples
     stands beside the reference's. What the two ratios have in common is no cost of samples; the calmer one counts.
@@ -613,8 +613,8 @@ def _drift(windows: Iterable[Window], position: int, spent: Spent) -> float:
     own = [change for attempt in references for change in _changes(_usual_logs(attempt, spent))]
     if len({window.first_step for attempt in references for window in attempt}) <= 1:
         return _root_mean_square(own)
-    alike = together(((one.first_step, one.steps), one) for attempt in references for one in attempt)
-    like = [change for group in alike.values() for change in _changes(_usual_logs(group, spent))]
+    alike = [group for one in references for group in together(((w.first_step, w.steps), w) for w in one).values()]
+    like = [change for group in alike for change in _changes(_usual_logs(group, spent))]
     if len(like) >= LIKE:
         return _root_mean_square(like)
     beside = [change for attempt in attempts for change in _changes(_beside(attempt, position, spent))]

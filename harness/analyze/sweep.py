@@ -194,13 +194,14 @@ def works_ahead(arm: Profile) -> bool:
 
 
 class KnownTime(NamedTuple):
-    """How fast a known device is."""
+    """How fast a known device is, as far as its table and the host's launches tell."""
 
     step_s: float
-    band: float  # the true step time lies within this factor, either way
+    least_s: float  # the true step time lies between these
+    most_s: float
 
 
-# In what a device is marked, the first whose time is known there.
+# In what a device is marked, the fastest whose time is known there.
 MARKED_IN = (Recipe(autocast="bfloat16", channels_last=True), Recipe(autocast="bfloat16"), Recipe())
 
 
@@ -217,9 +218,9 @@ def known_times(workload: Workload, reference: Configuration, host_s: float = 0.
     found = {}
     for name, device in known_devices().items():
         known = (time_of(f"{EMULATED}:{name}", recipe=one) for one in MARKED_IN)
-        if times := next(filter(None, known), None):
-            step_s = max(times.step_s, host_s)
-            found[device.title] = KnownTime(step_s / size.batch * reference.batch, times.band)
+        if times := min(filter(None, known), key=lambda one: one.step_s, default=None):
+            ends_s = times.step_s, times.step_s / times.band, times.step_s * times.band
+            found[device.title] = KnownTime(*(max(one, host_s) / size.batch * reference.batch for one in ends_s))
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 

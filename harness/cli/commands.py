@@ -179,7 +179,9 @@ def list_(json: Json = False, workload: Own = None) -> None:
 def explain(
     what: Annotated[
         str,
-        typer.Argument(help="A configuration, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.", callback=todays),
+        typer.Argument(
+            help="A configuration, WORKLOAD\\[@SIZE][:NAME+NAME=LEVEL], or an optimization.", callback=todays
+        ),
     ],
     reference: Reference = "baseline",
     protocol: Protocol = "brief",
@@ -529,7 +531,7 @@ def rehearse(
 )
 def learn(
     config: Annotated[
-        str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.", callback=todays)
+        str, typer.Argument(help="WORKLOAD\\[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.", callback=todays)
     ],
     steps: Annotated[
         int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
@@ -573,7 +575,7 @@ def learn(
 
 @app.command(epilog=examples("trace leak", "trace speaker:seek_read+workers=1 --steps 8 --output speaker.json.gz"))
 def trace(
-    config: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
+    config: Annotated[str, typer.Argument(help="WORKLOAD\\[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
     steps: Annotated[int | None, typer.Option(min=1, help="Profiled steps, after a warm-up; else 5.")] = None,
     output: Annotated[Path, typer.Option(help="The trace's file, .json or .json.gz.")] = Path("trace.json.gz"),
     seed: Seed = 0,
@@ -598,7 +600,7 @@ def trace(
     )
 )
 def timeline(
-    config: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
+    config: Annotated[str, typer.Argument(help="WORKLOAD\\[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
     over: Annotated[str, typer.Option(help="How long it is watched, after a warm-up.")] = "10s",
     output: Annotated[Path | None, typer.Option(help="Draw it too, in this .svg file.")] = None,
     seed: Seed = 0,

@@ -190,8 +190,8 @@ class Progress(Watcher):
         if not left and self._plan.protocol.target is None:
             return "none to go"
         left_s = self._left_s() if self._left_s else math.inf
-        time = f", {duration(round(left_s))} left" if math.isfinite(left_s) else ""
-        return (f"{left} replicates to go" if left else "narrowing intervals") + time
+        time = f", {duration(round(left_s))} of this call" if math.isfinite(left_s) else ""
+        return (f"{left} replicates of the plan to go" if left else "narrowing intervals") + time
 
     def _ratios(self, block: Block) -> Iterator[str]:
         """The present ratio of every comparison of a block, with its interval as soon as it has one."""
@@ -336,7 +336,7 @@ def tell_unused_gpu(chosen: str) -> None:
 def show_matrix(own: Path | None, folder: Path, *, verbose: bool = False) -> int:
     """Prints what a run says, on one screen or in full; gives 1 where it has no ratio, else 0."""
     matrix = matrix_of(folder)
-    print_matrix(matrix, folder, read_catalogue(own), verbose=verbose)
+    print_matrix(matrix, folder, read_catalogue(own), verbose=verbose, asked=sys.argv[1:])
     return 0 if matrix.looked_at else 1
 
 
@@ -372,6 +372,8 @@ def _quick_ones(request: Request) -> tuple[str, ...]:
     if catalogue.own:
         return (catalogue.own,)
     size = request.size or USUAL_SIZE
+    if size not in (sizes := {one: None for name in catalogue.workloads for one in catalogue.workload(name).sizes}):
+        raise Mistake(f"There is no size '{size}'; choose one of {', '.join(sizes)}.")
     found = tuple(sorted(short_steps(catalogue, size, protocol)))
     if not found:
         raise Mistake(

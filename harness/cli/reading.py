@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
-from harness.core.emulation import step_named
+from harness.core.emulation import is_former, step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
@@ -101,16 +102,39 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
 WIDE = 110  # columns of a report that goes into a file or a pipe
 
 
-def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
-    """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
+def program() -> str:
+    """How this program was called, as it can be called again."""
+    usual = "speedmatrix" if Path(sys.argv[0]).name == "speedmatrix" else "./speedmatrix"
+    return os.environ.get("SPEEDMATRIX_CALLED", usual)
+
+
+def print_matrix(
+    matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False, asked: Sequence[str] = ()
+) -> None:
+    """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for.
+
+    `asked` are the words of the command that measured it, places of this machine included.
+    """
     run, unfinished, left = read_run(folder), None, ""
     if not is_finished(folder):
-        unfinished = f"./{run.command}".replace(" --fresh", "")  # which would begin anew
-        left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
+        place = () if folder.parent.parent == Path("results") else ("--results", str(folder.parent.parent))
+        unfinished = _all_of_it(asked or (*shlex.split(run.command)[1:], *place))
+        left = f", about {duration(left_s(run, read_records(folder), catalogue))}"
     parts = overview(matrix, __version__)
     if verbose:
         parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))
-    show((*parts, *closing(str(folder), unfinished, left)), console())
+    show((*parts, *closing(str(folder), unfinished, left, program())), console())
+
+
+def _all_of_it(asked: Sequence[str]) -> str:
+    """The command that measures what is left of a run, in one call where it has a budget."""
+    words, kept = iter(asked), list[str]()
+    for word in words:
+        if word == "--budget":
+            next(words, None)
+        elif word != "--fresh" and not word.startswith("--budget="):  # the first would begin anew
+            kept.append(word)
+    return f"{program()} {shlex.join([*kept, *(('--budget', 'none') if kept[:1] in (['run'], ['tune']) else ())])}"
 
 
 def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
@@ -397,13 +421,19 @@ def _read(folder: Path) -> Witness:
     return Witness(folder=folder.resolve().name, run=run, trials=made, contributed=not is_own(folder))
 
 
+def _telling(one: Witness) -> tuple[bool, str, str]:
+    """By what witnesses are sorted: today's tables of emulated devices, then when it was measured."""
+    former = is_former(one.run.environment.device, one.run.environment.driver)
+    return not former, one.run.began, one.folder
+
+
 def _is_of_a_step_time(environment: Environment) -> bool:
     return environment.emulated and step_named(environment.device) is not None
 
 
 def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
     """The findings of one machine; its newest run decides what it can test."""
-    newest_first = sorted(witnesses, key=lambda one: (one.run.began, one.folder), reverse=True)
+    newest_first = sorted(witnesses, key=_telling, reverse=True)
     everywhere = ANY if only in catalogue.workloads else only  # a claim about any workload is one about each
     wanted = [claim for claim in catalogue.claims if only is None or claim.workload in {only, everywhere}]
     found = (_finding(claim, newest_first, catalogue, only) for claim in wanted)
@@ -435,7 +465,8 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
         environment = one.run.environment
         resolution = meant[environment]
         trial = matching(resolution, name, one.trials)
-        resolved, made_in = as_timed(claim, resolution, trial, workload), f"{one.run.version} {environment.digest}"
+        former, made_in = is_former(environment.device, environment.driver), f"{one.run.version} {environment.digest}"
+        resolved = as_timed(claim, resolution, trial, workload, former=former)
         looks.append(Look(run=one.folder, resolution=resolved, trial=trial, made_in=made_in))
     return find(claim, name, looks)
 

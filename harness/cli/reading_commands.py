@@ -70,11 +70,16 @@ def advise(
     workload: Own = None,
     data: Data = None,
     data_root: Real = None,
-    budget: Annotated[str, typer.Option(help="With --check: time to measure (90s, 20m), or none.")] = "5m",
+    budget: Annotated[
+        str | None, typer.Option(help="With --check: time to measure (90s, 20m, 5m if not given).")
+    ] = None,
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code."""
     if diff and check:
         raise Mistake("--diff writes what is advised and --check measures it; ask for one at a time.")
+    unmeant = {"--workload": workload, "--data": data, "--data-root": data_root, "--budget": budget}
+    if not check and (given := [name for name, value in unmeant.items() if value is not None]):
+        raise Mistake(f"{given[0]} is for advise --check; add --check, or leave it out.")
     if (diff or check) and (output or format != "terminal"):
         raise Mistake("--diff and --check print one thing of their own; leave --format and --output out.")
     if diff:
@@ -86,7 +91,7 @@ def advise(
         from harness.cli.measuring import check_advice
         from harness.run.preparation import Place
 
-        place = Place(results=results, data=data, budget=budget)
+        place = Place(results=results, data=data, budget=budget or "5m")
         raise typer.Exit(check_advice(run, workload, place, tuple(data_root or ())))
 
     from harness.cli.reading import show_advice

@@ -71,7 +71,7 @@ def _tables(found: Sequence[Exported]) -> Iterator[tuple[str, int, bytes]]:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
-        raise Mistake(f"Parquet needs pyarrow ({error}); pip install 'speedmatrix[export]' brings it.") from error
+        raise Mistake(f"Parquet needs pyarrow ({error}); pip install '.[export]' in a clone brings it.") from error
     return tables(found)
 
 

@@ -183,6 +183,11 @@ def table_of(device: str) -> str:
     return f"step times {file_of(device).digest}"
 
 
+def is_former(device: str, driver: str | None) -> bool:
+    """Whether an environment's device was emulated by a table that was put right since; a named step time has none."""
+    return is_emulated(device) and step_named(device) is None and driver != table_of(device)
+
+
 def widest_band(device: str) -> float | None:
     """The factor within which all of a device's table holds, either way; None where the time of a step is named."""
     if step_named(device) is not None:
@@ -238,6 +243,8 @@ def without_time(device: str, workload: Workload, size_name: str, size: Size, re
 IN_TABLES = {"autocast": ("precision",), "channels_last": ("layout",), "channels_last_3d": ("layout",)}
 # They move the same work on the device in time, or do it in fewer launches.
 OF_THE_HOST = frozenset({"device_prefetch", "non_blocking", "optimizer_kernel", "clip_kernel", "average_kernel"})
+# Of the device's stage before the model, whose launches and bytes are counted.
+OF_ITS_STAGE = frozenset({"spec_augment"})
 # Optimizations of which all that an emulated device tells is worked out of its table, whatever is timed.
 BY_TABLE = frozenset(
     {
@@ -262,7 +269,9 @@ def unknown_time(optimization: Optimization, device: str) -> str | None:
     names = set(optimization.sets)
     if "monitoring_steps" in names:
         return "an emulated device has no counters to read, which take most of the time of a reading"
-    if (optimization.stage is not Stage.DEVICE and not names & OF_THE_DEVICE_TOO) or names <= OF_THE_HOST:
+    if (
+        optimization.stage is not Stage.DEVICE and not names & OF_THE_DEVICE_TOO
+    ) or names <= OF_THE_HOST | OF_ITS_STAGE:
         return None
     title = title_of(device)
     if step_named(device) is None and names <= set(IN_TABLES):

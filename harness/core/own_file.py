@@ -351,7 +351,7 @@ def _words(path: Path, error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return (
             f"{path.name} cannot be imported ({type(error).__name__}{place}: {error}); this runs in {sys.executable}: "
-            "install the module there, or start ./speedmatrix --here with the interpreter that trains."
+            "install the module there, or name the interpreter that trains: /path/to/python ./speedmatrix --here ..."
         )
     return (
         f"{path.name} cannot be imported ({type(error).__name__}{place}: {error}); put it right, or move what only the "

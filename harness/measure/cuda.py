@@ -1,7 +1,6 @@
 """NVIDIA devices through CUDA and NVML."""
 
 import ctypes
-import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -41,8 +40,7 @@ class Cuda(Device):
         return driver_of(str(cuda.get_device_properties(self.torch).uuid))
 
     def forget_memory(self) -> None:
-        """Collects first, so that nobody holds what only cycles do."""
-        gc.collect()
+        """The caching allocator's, of all streams."""
         cuda.empty_cache()
         cuda.reset_peak_memory_stats(self.torch)
 

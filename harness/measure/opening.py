@@ -1,6 +1,7 @@
 """The opening of an arm: its first steps, and what they show of its settings."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
 from math import ceil, inf, lcm
@@ -39,6 +40,7 @@ class Opening:
     pinned: bool
     backwards: int  # passes whose gradients reached the model in the first step
     habits: dict[str, Value]  # what these steps have left in the habits of the recipe
+    fetched_s: tuple[float, ...] = ()  # what each batch took that the arm loaded itself, from the epoch's first on
 
     def full_batches(self, order: Order) -> list[Any]:
         """The batches that hold as many samples as the recipe says; an epoch's last may hold fewer."""
@@ -52,10 +54,12 @@ class Opening:
 
 def take_first_steps(session: Session, steps: int) -> Opening:
     """Takes the first steps, keeping their losses and their batches."""
-    seen: list[Any] = []
+    seen, fetched_s = list[Any](), list[float]()
 
     def remembering() -> Any:
+        began = perf_counter()
         seen.append(_loaded(session, len(seen)))
+        fetched_s.append(perf_counter() - began)
         return seen[-1]
 
     step, device = session.step_from(remembering), session.task.device
@@ -80,6 +84,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         pinned=pinned,
         backwards=len(backwards),
         habits=observed_process.of_habits(session.trainee.habits, before, observed_process.tally(device), steps),
+        fetched_s=() if session.task.first else tuple(agreed(fetched_s)),
     )
 
 
@@ -134,7 +139,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= opening.habits | observed_process.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
         shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
-    with observed_step.run_in_eager(trainee.model):
+    with observed_step.run_in_eager(trainee.model), trainee.graph.queued() if trainee.graph else nullcontext():
         with observed_step.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
         shown |= observed_step.of_step(watch) | observed_step.of_training(trainee, opening.batches[0])
@@ -326,13 +331,19 @@ ALIKE = 0.9  # the second reading of each batch, times the first at least, where
 
 
 def fill_cache(
-    session: Session, step_s: float, seconds: float, before: str | None = None, least_s: float = 0.0
+    session: Session,
+    step_s: float,
+    seconds: float,
+    before: str | None = None,
+    least_s: float = 0.0,
+    fetched_s: Sequence[float] = (),
 ) -> dict[str, Value]:
     """Where reading batches again is cheaper, reads a whole epoch if that takes no longer than this; tells what it did.
 
     Cheaper means by `least_s` at least. The same as a replicate `before` this one did: an epoch may take about as
     long as that, now longer and now shorter.
-    A cache that was full before it was looked at holds a part, however long an epoch is, and needs none.
+    A cache that was full before it was looked at holds a part, however long an epoch is, and needs none; it is known by
+    what the first batches took when they were `fetched_s` first.
     Nothing where loader workers each keep what they read themselves, where files must be read from storage, and where
     no window holds what the arm has read before.
     """
@@ -345,7 +356,7 @@ def fill_cache(
         return {}  # all of it was read more than once, and what it was like before nobody can see
     if before is None:
         least_s = max(least_s, MATTERS * step_s / recipe.micro_batches)
-        told, saved_s, is_plain = _kept(session, step_s, seconds, epoch, least_s)
+        told, saved_s, is_plain = _kept(session, step_s, seconds, epoch, least_s, fetched_s)
         if told == FILLED and not _is_whole(session, _seconds_from(session, 0, epoch), saved_s, least_s):
             told = IN_PART
     elif before in EPOCH_READ:
@@ -355,13 +366,16 @@ def fill_cache(
     return {"data_cache": told} if told else {"keeps_nothing": True} if is_plain else {}
 
 
-def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: float) -> tuple[str, float, bool]:
+def _kept(
+    session: Session, step_s: float, seconds: float, epoch: int, least_s: float, fetched_s: Sequence[float]
+) -> tuple[str, float, bool]:
     """What becomes of the cache, empty where there is none: whether an epoch of it is read within so many seconds.
 
     And how many seconds keeping a batch saves, `least_s` at least; and whether there is surely none. Of batches that
     take long one alone is read twice, and only when others came between: a cache of the last one or two is none.
     """
     far = _far(epoch)
+    is_new = session.feed.taken_from_workers <= far  # what was read before tells nothing of a cache
     if step_s < WAKES_S:
         _seconds_from(session, 0, PROBED)
     first = _seconds_from(session, far, PROBED)
@@ -369,23 +383,26 @@ def _kept(session: Session, step_s: float, seconds: float, epoch: int, least_s: 
     again = _seconds_from(session, far, 1 if is_slow else PROBED)
     both = [(median(first), again[0])] if is_slow else list(zip(first, again, strict=True))
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
-        was_full = _was_full(session, again, least_s)
-        is_plain = not was_full and len(both) == PROBED and all(late >= ALIKE * soon for soon, late in both)
+        was_full = len(both) == PROBED and _was_full(session, again, least_s, fetched_s)
+        looked = is_new and len(both) == PROBED and len(fetched_s) > 1
+        is_plain = looked and not was_full and all(late >= ALIKE * soon for soon, late in both)
         return (IN_PART if was_full else ""), 0.0, is_plain
     saved_s = median(soon - late for soon, late in both)
     return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s, False
 
 
-def _was_full(session: Session, dear_s: Sequence[float], least_s: float) -> bool:
+def _was_full(session: Session, dear_s: Sequence[float], least_s: float, fetched_s: Sequence[float]) -> bool:
     """Whether a cache that takes nothing more holds the first batches, as none of the dear ones.
 
-    Batches differ: so the dearest of them must be cheaper than any of those, and items that are read in their order may
-    be so by themselves.
+    Batches differ: so each of them must be cheaper than any of those, and than it was itself when it was fetched first.
+    The epoch's very first does not tell, since files were opened for it.
     """
-    if session.task.size.in_order or len(dear_s) < PROBED:
-        return False
-    early = _seconds_from(session, 0, len(dear_s))
-    return max(early) < CHEAPER * min(dear_s) and min(dear_s) - max(early) > least_s
+    for number, first_s in list(enumerate(fetched_s))[1:PROBED]:
+        (late_s,) = _seconds_from(session, number, 1)
+        most_s = min(first_s, *dear_s)
+        if late_s >= CHEAPER * most_s or most_s - late_s <= least_s:
+            return False
+    return len(fetched_s) > 1
 
 
 def _is_whole(session: Session, took_s: Sequence[float], saved_s: float, matters_s: float) -> bool:

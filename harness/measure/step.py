@@ -4,8 +4,8 @@
 `autocast` is then `nullcontext`, `backward` a plain call.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -154,12 +154,18 @@ class StepGraph:
         """One step on a batch."""
         return self.run(inputs, targets)
 
-    def _eager(self, inputs: Tensor, targets: Tensor) -> Tensor:
+    @contextmanager
+    def queued(self) -> Iterator[None]:
+        """Calls within the block are queued on its stream: libraries keep memory for each stream that they meet."""
         current = self.device.current_stream()
         self.stream.wait_stream(current)
         with self.device.on(self.stream):
-            value = self.train(inputs, targets).detach()
+            yield
         current.wait_stream(self.stream)
+
+    def _eager(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        with self.queued():
+            value = self.train(inputs, targets).detach()
         self._eager_steps += 1
         if self._eager_steps == EAGER_STEPS:
             self.run = self._capture

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import cycle, pairwise
-from math import isfinite
+from math import inf, isfinite
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
     LEAST_S,
+    MATTERS,
     Opening,
     asked_rate,
     fill_cache,
@@ -264,9 +265,14 @@ def begin(
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     step, board = _timed_step(session, opening, timing), board_of(task.device, task.recipe.ranks)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=step, board=board)
-    warm, rates = _warmed(trial, opening, bounds)
+    session.phases.forget()
+    warm = _warm(trial, opening)
+    session.phases.split()
+    # Before batches are asked for, which a cache keeps.
+    shown |= _cached(trial, opening, warm.step_s, data_cache) if trial.can_go_to else {}
+    warm, rates = _with_bounds(trial, opening, bounds, warm)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
-    effective = shown | _seen_at_last(trial, opening, files, data_cache) | _delayed(trial)
+    effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
     if not opening.losses:  # without a step neither can be seen
         effective = {one: shown for one, shown in effective.items() if one not in SEEN_IN_STEPS}
     trial.cold = files if effective.get("page_cache") == "cold" else None
@@ -294,15 +300,20 @@ def _opened(session: Session, timing: Timing, steps: int, *, judged: bool) -> Op
     return take_first_steps(session, 1 if fewer else steps)
 
 
-def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[WarmUp, dict[str, float | None]]:
+def _cached(trial: Trial, opening: Opening, step_s: float, before: str | None) -> dict[str, Value]:
+    """What becomes of a data set's cache; of a loader alone it matters where it saves a part of the step as well."""
+    least_s = min(LEAST_S, MATTERS * (opening.step_s or inf)) if trial.timing is Timing.LOADER else 0.0
+    return fill_cache(trial.session, step_s, 2 * trial.protocol.whole_s, before, least_s, opening.fetched_s)
+
+
+def _with_bounds(
+    trial: Trial, opening: Opening, bounds: Bounds | None, warm: WarmUp
+) -> tuple[WarmUp, dict[str, float | None]]:
     """The warm-up, and the rates of the loader and of the step alone, where training is timed, as fields of Ready.
 
     Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
     """
     session = trial.session
-    session.phases.forget()
-    warm = _warm(trial, opening)
-    session.phases.split()
     found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
     loader, compute = found.loader_rate, found.compute_rate
     trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
@@ -332,10 +343,9 @@ def _probed(trial: Trial, opening: Opening, step_s: float) -> tuple[Bounds, floa
     return Bounds(loader_rate=loader_rate, compute_rate=compute_rate), asked
 
 
-def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_cache: str | None) -> dict[str, Value]:
+def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
     """What the arm shows once it is warm: its loader, its process, its device."""
-    session, task, patience_s = trial.session, trial.session.task, 2 * trial.protocol.whole_s
-    least_s = LEAST_S if trial.timing is Timing.LOADER else 0.0
+    session, task = trial.session, trial.session.task
     return (
         evidence.of_launch(task.device)
         | evidence.of_batch(session.feed, opening.host_batch)
@@ -346,7 +356,6 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_
         | evidence.of_interlude(trial.interlude)
         | observed_step.of_capture(session.trainee)
         | effective_backend()
-        | (fill_cache(session, trial.step_s, patience_s, data_cache, least_s) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})
         | ({"compiled": False} if _fell_back(trial) else {})
     )

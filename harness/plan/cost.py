@@ -244,7 +244,12 @@ class Forecast:
         """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
         name, guess_s = block.reference.workload, self._guess_s(block, positions, replicate)
         spare = SPARE if block.rounds == 1 else 1.0
-        return spare * self._slower(block) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
+        imports_s = self._imports_s.get(name, IMPORTS_S)
+        if replicate is not None and not any(one == replicate and found for (_, one), found in self.kept.items()):
+            imports_s = max(
+                self._imports_s.values(), default=IMPORTS_S
+            )  # it has another root, which imports torch anew
+        return spare * self._slower(block) * (guess_s - IMPORTS_S) + imports_s
 
     def learn(
         self,

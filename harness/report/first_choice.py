@@ -250,7 +250,7 @@ def _choice(answer: _Answer | None, already: Mapping[str, Option]) -> str:
     best = topic.best
     if best is None:
         return f"nothing for sure ({more})"
-    alone = _best_alone(topic, best, already) or "no option alone for sure"
+    alone = _best_alone(topic, best, already) or "of whole steps no single option for sure that it lacks"
     stack = topic.best_stack
     return f"{alone}; {_named(stack)} ({more})" if stack else f"{alone} ({more})"
 

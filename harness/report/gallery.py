@@ -21,6 +21,7 @@ from harness.report.published_parts import day, sweep_picture
 from harness.report.words import Interval, one_line
 
 GALLERY = "gallery.html"
+OF_FORMER = "steps by a former table of this device"
 COLUMNS = (
     "key", "question", "optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict",
     "quality", "memory", "memory_kind", "ratio", "part", "run", "day", "environment", "notes", "aside",
@@ -55,13 +56,13 @@ def rows(publication: Publication, known: Mapping[str, Optimization]) -> Iterato
     `ratio` and `part` are [ratio, low, high]: on whole steps where that is known, and of the part of a step that was
     timed. An endless interval has None as its end. The key stays the same for the same question; `question` is the
     same on another machine that timed the same options in the same way. `aside` is whether another environment of the
-    machine tells more of the workload, or the reference is a former baseline.
+    machine tells more of the workload, or the reference or the table of step times is a former one.
     """
     for place in publication.places:
         fullest = place.fullest
         for setting in place.settings:
             for topic in setting.topics:
-                aside = fullest[topic.name][0] is not setting
+                aside = fullest[topic.name][0] is not setting or setting.is_former
                 entries = (one for sheet in topic.sheets for one in sheet.measured)
                 yield from (_row(place, setting, one, known, aside=aside) for one in entries)
 
@@ -95,7 +96,7 @@ def _row(
         f"{place.name}/{entry.run.name}",
         day(entry.run) + (f" +{len(entry.repeats) - 1}" if entry.repeats else ""),
         setting.environment.digest,
-        one_line("; ".join(row.notes)),
+        one_line("; ".join([*row.notes, *([OF_FORMER] if setting.is_former else [])])),
         int(aside or former),
     )
     return dict(zip(COLUMNS, values, strict=True))

@@ -104,9 +104,9 @@ def _timed_by(matrix: Matrix) -> Protocol:
 
 
 def replicates(found: Matrix | Plan) -> str:
-    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1`."""
+    """How often things are timed: `2 replicates of 3 windows, whole steps 4 of 1`."""
     whole = ", whole steps {} of {}".format(*found.own_counts) if found.own_counts else ""
-    return f"{found.protocol.replicates} replicates of {found.protocol.rounds} rounds{whole}"
+    return f"{found.protocol.replicates} replicates of {found.protocol.rounds} windows{whole}"
 
 
 _SPENT = {
@@ -137,9 +137,9 @@ def time_spent(matrix: Matrix, *, shortly: bool = False) -> str:
 
 
 def windows(protocol: Protocol) -> str:
-    """How long is timed at a stretch, and what leads into it: `windows of about 1 s after 100 ms or more untimed`."""
+    """How long is timed at a stretch, and what leads into it: `each of about 1 s after 100 ms or more untimed`."""
     led_in = f" after {duration(protocol.lead_s)} or more untimed" if protocol.lead_s else ""
-    return f"windows of about {duration(protocol.window_s)}{led_in}"
+    return f"each of about {duration(protocol.window_s)}{led_in}"
 
 
 def title(table: Table) -> str:

@@ -15,15 +15,15 @@ from harness.analyze.collection import StoredRow
 from harness.analyze.grouping import together
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
-from harness.core.optimization import Level, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import PARTS_OF_A_STEP, Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
 from harness.report.matrix import COMPOSED, TIMED
-from harness.report.published import Place, Topic, file_name
-from harness.report.published_parts import on_training
-from harness.report.words import NOTHING
+from harness.report.published import Place, Setting, Topic, file_name, is_single
+from harness.report.published_parts import on_training, unbroken
+from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization and what is claimed of it.
 
@@ -155,7 +155,7 @@ def _ruled(finding: Finding) -> str:
 
 def _measured(one: Optimization, machines: Sequence[Machine]) -> Iterator[str]:
     yield from ("", "## What was measured", "")
-    answers = tuple(_answers(one.name, machines))
+    answers = *_answers(one.name, machines), *_of_parts(one.name, machines)
     yield from answers or ("No ratio of training steps in the [tables of options alone](README.md) yet.", "")
     where = f"{one.workload} " if one.workload else ""
     yield f"To measure it: `./speedmatrix run {where}--only {one.name}`."
@@ -168,7 +168,9 @@ def _measured(one: Optimization, machines: Sequence[Machine]) -> Iterator[str]:
 def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
     """What the option comes to alone, by machine and workload."""
     found = {
-        (place.name, topic.name): (topic, answer(topic, name)) for place, _ in machines for topic in _topics(place)
+        (place.name, topic.name): (topic, answer(topic, name), setting.is_former)
+        for place, _ in machines
+        for setting, topic in _topics(place)
     }
     told = {where: _cell(*one) for where, one in found.items() if one[1]}
     workloads = sorted({workload for _, workload in told})
@@ -184,6 +186,29 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
             *grid(("machine", *map(escaped, workloads)), rows),
             "",
         )
+
+
+def _of_parts(name: str, machines: Iterable[Machine]) -> Iterator[str]:
+    """What an option makes of a part of the step beside a real accelerator, where nothing tells of the whole step."""
+    settings = [(place, setting) for place, _ in machines for setting in place.settings]
+    real = [(place, setting) for place, setting in settings if setting.environment.accelerated]
+    rows = [
+        (
+            escaped(place.name),
+            escaped(f"{topic.name}, size {sheet.config.size}, batch {sheet.config.batch}"),
+            TIMED[sheet.timing],
+            unbroken(escaped(ratio(one.row.estimate))),
+        )
+        for place, setting in real
+        for topic in setting.topics
+        for sheet in topic.sheets
+        for one in sheet.measured
+        if sheet.is_plain and sheet.timing in PARTS_OF_A_STEP and one.row.on_steps is None
+        if one.row.estimate and is_single(one) and one.row.comparison.label.partition("=")[0] == name
+    ]
+    if rows:
+        yield from ("A part of the step alone, which says nothing of the rest:", "")
+        yield from (*grid(("machine", "workload", "timed on", "speedup, 95 %"), rows), "")
 
 
 # The index of all pages: all there are by stage, and what each option gains on each workload.
@@ -220,19 +245,25 @@ def index(labels: Sequence[Label], machines: Sequence[Machine] = ()) -> str:
 def _gained(names: Iterable[str], place: Place, link_to: str) -> Iterator[str]:
     """The options that have an answer on a machine, in the order of what they gain for sure."""
     topics = _topics(place)
-    found = {name: [answer(topic, name) for topic in topics] for name in names}
+    found = {name: [answer(topic, name) for _, topic in topics] for name in names}
     told = {name: row for name, row in found.items() if any(row)}
     if told:
-        pages = [f"[{escaped(one.name)}]({quote(f'{link_to}/{file_name(one.name)}.md')})" for one in topics]
+        links = [(one, quote(f"{link_to}/{file_name(topic.name)}.md"), topic.name) for one, topic in topics]
+        pages = [
+            f"[{escaped(name)}]({page})" + (f" ({FORMERLY})" if one.is_former else "") for one, page, name in links
+        ]
         yield from ("", f"## Alone on {escaped(place.name)}", "")
         ordered = sorted(told.items(), key=lambda one: (-max(low(entry) for entry in one[1] if entry), one[0]))
-        rows = ((link(name), *map(_cell, topics, row)) for name, row in ordered)
+        rows = (
+            (link(name), *(_cell(topic, one) for (_, topic), one in zip(topics, row, strict=True)))
+            for name, row in ordered
+        )
         yield from grid(("option", *pages), rows)
 
 
-def _topics(place: Place) -> list[Topic]:
+def _topics(place: Place) -> list[tuple[Setting, Topic]]:
     """The workloads of a machine that were measured against today's baseline, in the setting that tells most."""
-    return [topic for _, topic in place.answers if topic.is_of_today]
+    return [(setting, topic) for setting, topic in place.answers if topic.is_of_today]
 
 
 def answer(topic: Topic, name: str) -> StoredRow | None:
@@ -247,7 +278,10 @@ def low(entry: StoredRow) -> float:
     return shown.low if shown and shown.verdict is not Verdict.DISTURBED else 0.0
 
 
-def _cell(topic: Topic, entry: StoredRow | None) -> str:
+FORMERLY = "former table"  # of step times: what a former one of an emulated device came to
+
+
+def _cell(topic: Topic, entry: StoredRow | None, is_former: bool = False) -> str:  # noqa: FBT001, FBT002
     """A ratio, its verdict where that is not plain, its level, what was timed, and what it needs."""
     if entry is None or entry.row.shown is None or topic.main is None:
         return NOTHING
@@ -259,6 +293,7 @@ def _cell(topic: Topic, entry: StoredRow | None) -> str:
         facts.append(TIMED[comparison.timing])
     if comparison.reference != topic.main.config:
         facts.append(f"over {entry.table.name}")
+    facts += [FORMERLY] if is_former else []
     bold = verdict.gains and learns_alike(entry.row)
     words = [f"**{text}**" if bold else text, *([] if verdict.gains else [str(verdict)])]
     return " ".join([*words, *([f"({escaped('; '.join(facts))})"] if facts else [])])

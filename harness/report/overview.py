@@ -1,6 +1,7 @@
 """The overview: a matrix, or advice, on one screen of a terminal: results first, the rest as counts by reason."""
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -110,13 +111,14 @@ def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
 
 
 def arriving(matrix: Matrix) -> str:
-    """Which share of a part's gain whole steps kept, as logs, where both were timed: `leak 1.02 ± 0.29`."""
+    """Which share of a part's gain whole steps showed, as logs, where both were timed: `leak 1.02 ± 0.29`."""
     seen = {
         f"{one_line(row.comparison.reference.workload)} {found.share:.2f} ± {NORMAL * found.deviation:.2f}"
         for row in matrix.rows
         if row.on_steps and (found := row.on_steps.arrives).seen
     }
-    return f" Where both were timed, steps kept of its gain: {', '.join(sorted(seen))}." if seen else ""
+    words = "Where both were timed, steps showed so much of the gain that the part foretells (as logs)"
+    return f" {words}: {', '.join(sorted(seen))}." if seen else ""
 
 
 def remarks(matrix: Matrix) -> Iterator[str]:
@@ -226,16 +228,17 @@ def after_advice(advice: Advice, commands: Mapping[Comparison, str], folder: str
     )
 
 
-def closing(folder: str, unfinished: str | None, left: str = "") -> Iterator[Part]:
+def closing(folder: str, unfinished: str | None, left: str = "", program: str = "./speedmatrix") -> Iterator[Part]:
     """The commands that come next, and where the run lies.
 
     `unfinished` is the command that measures what is left, and `left` says about how long that takes.
     """
+    place = shlex.quote(folder)
     yield from _next(
         [
-            *([(unfinished, f"goes on where it stopped{left}")] if unfinished else []),
-            (f"./speedmatrix advise {folder}", "what to switch on, leave off and fix"),
-            (f"./speedmatrix report {folder} --verbose", "settings, notes, every missing result by name"),
+            *([(unfinished, f"measures the rest{left}")] if unfinished else []),
+            (f"{program} advise {place}", "what to switch on, leave off and fix"),
+            (f"{program} report {place} --verbose", "settings, notes, every missing result by name"),
         ]
     )
     yield Text(f"Saved in {folder}")

@@ -14,7 +14,7 @@ from harness.analyze.matrix import Table
 from harness.analyze.race import Race
 from harness.analyze.sweep import KnownTime, Sweep, sweep_of
 from harness.core.configuration import Comparison, Configuration, Option
-from harness.core.emulation import step_named, table_of
+from harness.core.emulation import is_former, step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import WINNER, is_or_was_baseline
@@ -115,11 +115,11 @@ def is_stack(entry: StoredRow) -> bool:
 
 
 def precedence(entry: StoredRow) -> tuple[object, ...]:
-    """Of answers that tell of one option the last tells most: of today's baseline, of whole steps, of isolated arms."""
+    """Of answers that tell of one option the last tells most: calm, of today's baseline, of whole steps, isolated."""
     comparison = entry.row.comparison
     plain = is_or_was_baseline(comparison.reference), not comparison.reference.options
-    isolated = not _estimate(entry).shared
-    return *plain, comparison.timing is Timing.STEP, isolated, entry.run.began, str(comparison.treatment)
+    calm, isolated = not _estimate(entry).disturbed, not _estimate(entry).shared
+    return calm, *plain, comparison.timing is Timing.STEP, isolated, entry.run.began, str(comparison.treatment)
 
 
 def _estimate(entry: StoredRow) -> Estimate:
@@ -297,8 +297,7 @@ class Setting:
     @property
     def is_former(self) -> bool:
         """Whether its device is emulated by a table that was put right since; a step given by its time has none."""
-        one = self.environment
-        return one.emulated and step_named(one.device) is None and one.driver != table_of(one.device)
+        return is_former(self.environment.device, self.environment.driver)
 
     @property
     def key(self) -> str:

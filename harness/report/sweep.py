@@ -30,10 +30,10 @@ from harness.report.words import NOTHING, duration, factor, one_line, ratio, sho
 EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies and waits are real. "
     "A device's name stands at the share of this batch in a step of the real system's full-size model and batch there, "
-    "in bfloat16 and channels-last where that is known and else in float32, and no sooner than the host launches such "
-    "a step. It is worked out of published rates and may be off by the factor told beside it; speedups are told over "
-    "that range. Pages of one emulated device run a small model, whose step is shorter, so that the same option has "
-    "another number there."
+    "in the fastest of float32, bfloat16 and bfloat16 with channels-last that its table has, and no sooner than the "
+    "host launches such a step. It is worked out of published rates; speedups are told over all step times that these "
+    "leave possible. Pages of one emulated device run a small model, whose step is shorter: there the same option has "
+    "another number."
 )
 MOST_NAMED = 8  # options without a curve for one reason
 HOW = (
@@ -62,13 +62,20 @@ def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
     """What each option comes to: where it stops paying, and what it gives on known devices."""
     for curve in sweep.curves:
         told = [
-            f"{name} ({time(at.step_s)} a step, within {at.band:g} times) {reached}"
+            f"{name} ({time(at.step_s)} a step{_possible(at)}) {reached}"
             for name, at in known.items()
             if (reached := _between(curve, at))
         ]
         on = f"; at the pace of an emulated {', '.join(told)}" if told else ""
         within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
         yield f"{curve.label} {pays(curve)}{on}{within or ''}{_lacking(curve)}."
+
+
+def _possible(at: KnownTime) -> str:
+    """Between which step times the true one lies, in words; what the host takes for its launches has no such band."""
+    if at.least_s == at.most_s:
+        return ", which its host needs"
+    return f", {time(at.least_s)} to {time(at.most_s)}"
 
 
 def _lacking(curve: Curve) -> str:
@@ -135,8 +142,8 @@ def time(seconds: float) -> str:
 
 def _between(curve: Curve, at: KnownTime) -> str:
     """From where to where the speedup lies at a device's pace, intervals included; empty beyond what was measured."""
-    least, most = at.step_s / at.band, at.step_s * at.band
-    times = [least, at.step_s, most, *(one.step_s for one in curve.points if least < one.step_s < most)]
+    within = (one.step_s for one in curve.points if at.least_s < one.step_s < at.most_s)
+    times = sorted({*at, *within})
     found = [one for one in (between(curve.points, step_s) for step_s in times) if one]
     if len(found) < len(times):
         return ""

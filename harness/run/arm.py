@@ -412,6 +412,7 @@ class ProcessArm:
         job, recipe = self._job, self._job.recipe
         alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1
         alone |= recipe.workers > 0 and job.bounds is None
+        alone |= recipe.workers == 0 and job.observed and job.data_cache is None  # it looks again, others have workers
         alone |= recipe.compile is not None  # how long that takes is a figure of its own
         alone |= recipe.ranks > 1 or recipe.page_cache == "cold"  # whose files one would fill while another drops them
         return not alone and not job.shared and recipe.added_delay is None

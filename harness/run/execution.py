@@ -167,11 +167,16 @@ class Campaign:
             together = {one: count for one, count in rounds.items() if one not in own} or rounds
             now = replace(block, shared=block.shared and together.keys().isdisjoint(own))
             beside = [one for one in together if (block.identity, one) not in self._alone]
-            fitting = {one: together[one] for one in beside[: self._room.get(block.identity)]}
+            fitting = {one: together[one] for one in beside[: self._most_beside(block, beside)]}
             if fitting:
                 self._live(now, replicate, fitting)
             else:
                 self._in_turn(replace(block, shared=False), replicate, rounds)
+
+    def _most_beside(self, block: Block, positions: Sequence[int]) -> int | None:
+        """How many treatments found room beside their reference; None where each is asked anew, by what it took."""
+        room, known = self._room.get(block.identity), self._sizes[block.identity]
+        return None if room and {0, *positions} <= known.keys() else room
 
     def _apart(self, block: Block) -> frozenset[int]:
         """Treatments of a block that get processes of their own although the others share one."""
@@ -260,7 +265,7 @@ class Campaign:
             check_time=self._check_time,
             room=Room(free=self.free, sizes=self._sizes[block.identity]) if self.free else None,
             cores=self.cores,
-            reference_first=block.identity in self._begun_anew,
+            reference_first=block.identity in self._begun_anew and 0 not in self._sizes[block.identity],
             rests=self.paces.get(block.reference.workload, USUAL).rests,
             leads=leads_seen(self._kept.get((block.identity, one), []) for one in range(replicate)),
         )

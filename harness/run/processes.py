@@ -189,13 +189,13 @@ def _own_and_shared(process: int) -> tuple[int, int]:
 def _unmapped_bytes(members: Iterable[int]) -> int:
     """Torch's shared memory that no process maps: batches that wait on their way from a worker to the trainer."""
     names = {str(one) for one in members}
-    mapped = {segment for one in members for segment in _mapped(one)}
     named = [path for path in SHARED.glob("torch_*") if (name := OURS.fullmatch(path.name)) and name[1] in names]
     found: dict[int, int] = {}
     for path in [*named, *(link for one in members for link in _open_segments(one))]:
         with suppress(OSError):
             status = path.stat()
             found[status.st_ino] = 512 * status.st_blocks
+    mapped = {segment for one in members for segment in _mapped(one)} if found else set()
     return sum(size for segment, size in found.items() if segment not in mapped)
 
 

@@ -194,11 +194,11 @@ def test_what_is_known_beforehand_gives_way_to_what_is_seen(before: Arrival) -> 
     assert once.each == often.each == before.each
 
 
-def test_a_loader_beside_an_emulated_device_leaves_nothing_to_steps_and_that_of_a_cpu_some() -> None:
+def test_a_loader_beside_an_emulated_device_leaves_little_to_steps_and_that_of_a_cpu_more() -> None:
     here = ENVIRONMENT
     emulated = replace(here, device="emulated:h100")
-    assert before_any(Timing.LOADER, emulated).deviation < 0.3 * before_any(Timing.LOADER, here).deviation
-    assert before_any(Timing.LOADER, emulated).share == 1 > before_any(Timing.LOADER, here).share
+    assert before_any(Timing.LOADER, emulated).deviation < 0.4 * before_any(Timing.LOADER, here).deviation
+    assert 1 > before_any(Timing.LOADER, emulated).share > before_any(Timing.LOADER, here).share
     assert before_any(Timing.COMPUTE, emulated) == before_any(Timing.COMPUTE, here) == USUAL
     assert before_any(Timing.LOADER, replace(here, device="cuda")) == USUAL
 

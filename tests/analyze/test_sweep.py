@@ -282,13 +282,20 @@ def test_tables_sentences_and_figures_say_emulated() -> None:
         host="a host, 2 cores",
         curves=(curve(np.geomspace(0.002, 2.0, 6)), Curve(label="pin_memory", points=other.points, no_results={})),
     )
-    marks = {"imagenet": {"A100": KnownTime(0.012, 1.5), "T4": KnownTime(0.09, 2.0), "abacus": KnownTime(90.0, 1.2)}}
+    known = {
+        "A100": KnownTime(0.012, 0.008, 0.018),
+        "H100": KnownTime(0.01, 0.01, 0.01),
+        "T4": KnownTime(0.09, 0.045, 0.18),
+        "abacus": KnownTime(90.0, 75.0, 108.0),
+    }
+    marks = {"imagenet": known}
     page = to_markdown(sweep_parts([sweep], marks))
     assert page.lower().count("emulated") >= 4
     assert "pin\\_memory pays at no step time" in page
-    assert (found := re.search(r"emulated A100 \(12 ms a step, within 1\.5 times\) ([\d.]+)x to ([\d.]+)x", page))
+    assert (found := re.search(r"emulated A100 \(12 ms a step, 8 ms to 18 ms\) ([\d.]+)x to ([\d.]+)x", page))
     assert between(sweep.curves[0].points, 0.012 * 1.5)[1] == pytest.approx(float(found[1]), abs=0.006)
     assert between(sweep.curves[0].points, 0.012 / 1.5)[2] == pytest.approx(float(found[2]), abs=0.006)
+    assert "H100 (10 ms a step, which its host needs)" in page
     assert "abacus" not in page
     svg = sweep_figure(sweep, marks["imagenet"])
     assert svg == figures_of([sweep], marks)["sweep-imagenet.svg"]

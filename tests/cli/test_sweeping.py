@@ -50,10 +50,11 @@ def test_known_devices_stand_at_what_a_sample_takes_them_in_the_real_system() ->
     assert list(found)[-1] == "T4"
     assert found["A100"].step_s == pytest.approx(16 / 2470, rel=0.01), "in bfloat16, as is published"
     assert found["T4"].step_s == pytest.approx(16 / 130, rel=0.01), "which has no bfloat16"
-    assert found["T4"].band > 1
+    assert found["T4"].least_s < found["T4"].step_s < found["T4"].most_s
     launched = known_times(workload, config, host_s=0.512)
     assert launched["A100"].step_s == pytest.approx(0.032), "256 samples, of which these are 16, in 512 ms"
-    assert launched["T4"] == found["T4"], "which takes longer than its host"
+    assert launched["A100"].most_s == launched["A100"].step_s, "whatever the device takes"
+    assert launched["T4"].step_s == found["T4"].step_s, "which takes longer than its host"
 
 
 def test_a_workload_that_takes_other_times_than_rates_say_stands_at_its_own() -> None:

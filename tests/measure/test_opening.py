@@ -19,7 +19,7 @@ from harness.core.protocol import UNTIMED
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
 from harness.measure.cuda import Cuda
-from harness.measure.devices import Device, settle_backend
+from harness.measure.devices import Device, give_back, settle_backend
 from harness.measure.session import Session, Task
 from tests.measure.tasks import task_of
 
@@ -92,7 +92,7 @@ def test_a_gpu_collects_what_only_cycles_hold_before_it_gives_memory_back(monkey
     monkeypatch.setattr("gc.collect", lambda: did.append("collect"))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: did.append("empty_cache"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: None)
-    Cuda("cuda:0").forget_memory()
+    give_back(Cuda("cuda:0"))
     assert did.index("collect") < did.index("empty_cache")
 
 
@@ -181,8 +181,7 @@ class Cache:
         self.keeps, self.stays, self.dear_s, self.stalls = keeps, stays, dear_s, stalls
         self.files = Random(0).choices(range(files), k=100) if files < 100 else range(100)
         self.kept, self.reads = dict[int, None](), 0
-        for number in range(20):
-            self.seconds(number)
+        self.fetched_s = [self.seconds(number) for number in range(20)]
         self.reads = 0
 
     def seconds_from(self, _: object, number: int, batches: int, within_s: float = inf) -> list[float]:
@@ -230,7 +229,7 @@ def test_what_a_cache_keeps_is_told_whatever_batches_cost_and_a_busy_machine_doe
     cache: Cache, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
-    assert opening.fill_cache(looking(), 0.2, 60.0).get("data_cache") == told
+    assert opening.fill_cache(looking(), 0.2, 60.0, fetched_s=cache.fetched_s).get("data_cache") == told
 
 
 @pytest.mark.parametrize(
@@ -240,7 +239,24 @@ def test_batches_that_took_as_long_again_are_surely_not_kept(
     cache: Cache, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
-    assert ("keeps_nothing" in opening.fill_cache(looking(), 0.2, 60.0)) is shown
+    assert ("keeps_nothing" in opening.fill_cache(looking(), 0.2, 60.0, fetched_s=cache.fetched_s)) is shown
+
+
+def test_first_batches_that_are_cheap_by_themselves_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(_: object, number: int, batches: int, _within_s: float = inf) -> list[float]:
+        return [0.05 if one < 50 else 0.2 for one in range(number, number + batches)]
+
+    monkeypatch.setattr(opening, "_seconds_from", read)
+    assert opening.fill_cache(looking(), 0.2, 60.0, fetched_s=(0.05, 0.05, 0.05)) == {"keeps_nothing": True}
+    assert opening.fill_cache(looking(), 0.2, 60.0, fetched_s=(0.2, 0.2, 0.2)) == {"data_cache": "in part"}
+    assert not opening.fill_cache(looking(), 0.2, 60.0, fetched_s=(0.2,)), "of one alone nobody can tell"
+
+
+@pytest.mark.parametrize("cache", [Cache(100), Cache(0)])
+def test_what_was_read_before_tells_nothing_of_a_cache(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
+    cache.seconds_from(None, 0, 100)
+    assert opening.fill_cache(looking(taken=100), 0.2, 60.0) == {}
 
 
 def test_of_an_epoch_that_was_read_whole_nobody_asks_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,10 +266,10 @@ def test_of_an_epoch_that_was_read_whole_nobody_asks_what_is_kept(monkeypatch: p
     assert not cache.reads
 
 
-def looking(epoch_steps: int = 100) -> Session:
+def looking(epoch_steps: int = 100, taken: int = 20) -> Session:
     """A session of a hundred batches, of which twenty were taken."""
-    feed = SimpleNamespace(taken=20, order=SimpleNamespace(go_to=lambda _: None))
-    size = SimpleNamespace(keeps_items=False, epoch_steps=epoch_steps, in_order=False)
+    feed = SimpleNamespace(taken=20, taken_from_workers=taken, order=SimpleNamespace(go_to=lambda _: None))
+    size = SimpleNamespace(keeps_items=False, epoch_steps=epoch_steps)
     return cast("Session", SimpleNamespace(feed=feed, task=SimpleNamespace(recipe=Recipe(), size=size)))
 
 
@@ -269,7 +285,7 @@ def test_of_slow_batches_one_is_read_twice_with_others_between(
     cache: Cache, told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
-    assert opening.fill_cache(looking(), 0.2, 0.2).get("data_cache") == told
+    assert opening.fill_cache(looking(), 0.2, 0.2, fetched_s=cache.fetched_s).get("data_cache") == told
     assert cache.reads == 4
 
 
@@ -279,9 +295,9 @@ def test_a_later_replicate_reads_no_long_epoch_for_a_cache_that_was_full_before(
 ) -> None:
     first, later = Cache(10, stays=True), Cache(10, stays=True)
     monkeypatch.setattr(opening, "_seconds_from", first.seconds_from)
-    told = opening.fill_cache(looking(), 0.1, seconds)
+    told = opening.fill_cache(looking(), 0.1, seconds, fetched_s=first.fetched_s)
     assert told == {"data_cache": "in part"}
-    assert first.reads == 12, "no epoch: three batches twice, and the first ones before and after"
+    assert first.reads == 11, "no epoch: three batches twice, the first ones before and two of them after"
     monkeypatch.setattr(opening, "_seconds_from", later.seconds_from)
     assert opening.fill_cache(looking(), 0.1, seconds, "in part") == told
     assert fewest <= later.reads <= most

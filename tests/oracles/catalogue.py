@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.core.optimization import Timing
-from harness.core.protocol import Protocol
+from harness.core.protocol import BRIEF, Protocol
 from tests.oracles.pipeline import Loader, seconds_per_sample
 from tests.oracles.runner import PROTOCOL, Experiment
 from tests.oracles.stages import PLAIN, Stages
@@ -493,6 +493,20 @@ def remembered() -> Trial:
         Oracle(option="variant=half", threat=threat),
         Oracle(option="variant=copy", threat="two equal arms differ"),
     ])  # fmt: skip
+
+
+def remembered_soon() -> Trial:
+    """Epochs so short that the probe of how fast batches come on demand reads one whole, in the first process alone.
+
+    A look for a cache that comes behind it sees batches that are kept, and none that are not.
+    """
+    plain = Stages(load_s=0.005, unread_s=0.015, step_s=0.030, epoch_steps=20)
+    stages = {PLAIN: plain, "quick": replace(plain, step_s=0.020)}
+    stages |= {f"copy{number}": replace(plain, copy=number) for number in (1, 2)}
+    threat = "a cache that one probe has filled seems to be none to the next"
+    return trial("a data set that keeps a short epoch", stages, [
+        Oracle(option=f"variant={one}", threat=threat) for one in ("copy1", "quick", "copy2")
+    ], protocol=replace(BRIEF, replicates=4, rounds=1, target=None, looks=()))  # fmt: skip
 
 
 def forgotten() -> Trial:

@@ -30,7 +30,7 @@ FOLDER = "results/example/20260102T030405-01234567"
 
 
 def report_on_one_screen() -> Iterable[Part]:
-    return (*overview(story(), "9.9"), *closing(FOLDER, "./speedmatrix run leak", "; about 4 min 10 s are left"))
+    return (*overview(story(), "9.9"), *closing(FOLDER, "./speedmatrix run leak", ", about 4 min 10 s"))
 
 
 def report() -> Iterable[Part]:

@@ -97,7 +97,7 @@ def test_the_first_screen_says_what_every_number_depends_on() -> None:
     for fact in (
         "Example | 9000, 2 cores; Linux 6.1",
         "Python 3.11.9",
-        "2 replicates of 4 rounds",
+        "2 replicates of 4 windows",
         "Not calibrated",
     ):
         assert fact in head

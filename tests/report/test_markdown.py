@@ -30,7 +30,7 @@ def test_every_line_of_a_table_has_as_many_cells_as_its_header() -> None:
 
 def test_the_header_says_how_windows_were_led_in() -> None:
     led = replace(story(), protocol=replace(STANDARD, target=None))
-    assert "2 replicates of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in matrix_to_markdown(
+    assert "2 replicates of 12 windows, each of about 1 s after 100 ms or more untimed |" in matrix_to_markdown(
         led, COMMAND
     )
 

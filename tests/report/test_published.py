@@ -622,7 +622,7 @@ def test_emulated_step_times_become_a_curve_of_each_workload() -> None:
         kept(replace(WORKERS, ratio=ratio), day=day, environment=emulated(device))
         for day, device, ratio in ((2, "2ms", 3.0), (3, "40ms", 1.5), (4, "900ms", 1.01), (1, "2ms", 9.0))
     ]
-    place = replace(placed(*runs), marks={"leak": {"T4": KnownTime(0.04, 2.0)}})
+    place = replace(placed(*runs), marks={"leak": {"T4": KnownTime(0.04, 0.02, 0.08)}})
     (found,) = place.sweeps
     (curve,) = found.curves
     assert [round(one.estimate.ratio, 1) for one in curve.points] == [3.0, 1.5, 1.0], "the newest of each"
