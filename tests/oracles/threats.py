@@ -88,7 +88,7 @@ THREATS = (
         "clearly cheaper, an arm without "
         "workers reads an epoch before its first window, and where that takes too long the row says so; caches of "
         "workers are not seen",
-        "a data set that keeps what it read",
+        "a data set that keeps what it read; a data set that keeps a short epoch",
     ),
     Threat(
         "The reference comes back to samples before each treatment, and a cache that is not full or has a limited size "
