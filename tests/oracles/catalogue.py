@@ -697,7 +697,7 @@ def all_trials() -> list[Trial]:
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), evaluations(), probes(),
-        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(), remembered_soon(),
-        forgotten(), kept_first(), kept_by_treatments(), unfilled(), sharing(), sharing_cores(), lists(), divided(),
-        spawned(), resumed(),
+        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
+        remembered_soon(), forgotten(), kept_first(), kept_by_treatments(), unfilled(), sharing(), sharing_cores(),
+        lists(), divided(), spawned(), resumed(),
     ]  # fmt: skip
