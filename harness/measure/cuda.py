@@ -56,6 +56,10 @@ class Cuda(Device):
         """Calls of cudaFree."""
         return int(cuda.memory_stats(self.torch)["num_device_free"])
 
+    def refusals(self) -> int:
+        """Of all that asked, those that went on without a word among them."""
+        return int(cuda.memory_stats(self.torch).get("num_ooms", 0))
+
     def segments(self) -> list[dict[str, Any]] | None:
         """The snapshot of the caching allocator."""
         found: list[dict[str, Any]] = cuda.memory_snapshot()

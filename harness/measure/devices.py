@@ -65,6 +65,10 @@ class Device:
         """How often the allocator gave memory back to the driver."""
         return 0
 
+    def refusals(self) -> int:
+        """How often the allocator found no memory; libraries then go on with kernels that need less."""
+        return 0
+
     def segments(self) -> list[dict[str, Any]] | None:
         """What the allocator has of the driver; None where there is none."""
         return None

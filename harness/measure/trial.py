@@ -357,6 +357,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | observed_step.of_capture(session.trainee)
         | effective_backend()
         | ({"keeps_items": True} if task.size.keeps_items else {})
+        | ({"memory_refusals": refused} if (refused := task.device.refusals()) else {})
         | ({"compiled": False} if _fell_back(trial) else {})
     )
 

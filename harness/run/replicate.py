@@ -56,6 +56,7 @@ GROWTH = 1.2  # an arm may come to take so many times what it took when it was w
 # The same of a device where batches differ in shape: its allocator keeps blocks for each. A traced patches3d went up
 # to four times.
 VARYING_GROWTH = 5.0
+SHORT = "its libraries found no memory on the device beside other arms, and may have taken slower kernels"
 AMPLE = 8 << 30  # free bytes of the host with which arms may begin side by side
 
 
@@ -288,7 +289,8 @@ class Attempt:
                     self.arms[position].close()
                 raise
         took_s, varying = self.clock() - began_s, False
-        for position, answer in zip(positions, answers, strict=True):
+        for position, found in zip(positions, answers, strict=True):
+            answer = ArmLost(Fault.DEVICE_MEMORY, SHORT) if self._went_without(position, found) else found
             if isinstance(answer, (ArmLost, Bereft)):
                 self._lose(position, answer)
                 continue
@@ -298,6 +300,12 @@ class Attempt:
         if self.room is not None and ready:
             self.room.begun([one.arm.position for one in ready], varying_shapes=varying)
         self._spend_on_start(took_s, ready, at_once)
+
+    def _went_without(self, position: int, answer: dict[str, Any] | ArmLost | Bereft) -> bool:
+        """Whether an arm's libraries found too little of the device's memory, which others beside it took."""
+        others = self.arms.keys() & self._ready.keys() - {position}
+        refused = isinstance(answer, dict) and answer["effective"].get("memory_refusals")
+        return bool(refused and others and not self.block.shared)
 
     def _begun(self, position: int) -> dict[str, Any] | ArmLost | Bereft:
         try:

@@ -16,11 +16,11 @@ from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Fault, Lost, Record, Window
+from harness.core.records import Fault, Lost, Ready, Record, Window
 from harness.plan.schedule import blocks, by_replicate, outstanding
 from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
-from harness.run.replicate import Room
+from harness.run.replicate import Attempt, Room
 from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan
 
 EFFECTS = Effects({"workers": 1.5, "amp": 1.2, "pin_memory": 1.0, "chunk_cache": 1.1})
@@ -214,6 +214,39 @@ def test_a_larger_batch_that_finds_no_memory_beside_others_is_timed_alone_before
     assert rows["batch=1024"].absence.kind is Fault.DEVICE_MEMORY
     given_up = [one for one in records if isinstance(one, Lost) and one.outcome == "failed"]
     assert {one.arm.position for one in given_up} == {3}
+
+
+class FrugalArm(LargeArm):
+    """One whose libraries go on with other kernels where there is too little memory, without a word."""
+
+    def begin(self) -> dict[str, Any]:
+        needs = ARM * self.arm.config.batch // 64
+        short = needs > self.memory.free()[0]
+        self.takes = min(needs, self.memory.free()[0])
+        self.memory.take(self.takes)
+        ready = self.arm.begin()
+        return ready | {"effective": ready["effective"] | ({"memory_refusals": 2} if short else {})}
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_an_arm_whose_libraries_went_without_memory_beside_others_is_timed_alone(
+    monkeypatch: pytest.MonkeyPatch, *, refuses: bool
+) -> None:
+    monkeypatch.setattr("tests.run.test_room.LargeArm", FrugalArm)
+    monkeypatch.setattr(Room, "fits", lambda *_, **__: True)
+    if not refuses:
+        monkeypatch.setattr(Attempt, "_went_without", lambda *_: False)
+    the_plan = replace(PLAN, blocks=blocks([larger(batch) for batch in (128, 320)], treatments=4))
+    _, records, complete = measured(the_plan, 55)
+    assert complete
+    short = {
+        one.arm.position
+        for one in records
+        if isinstance(one, Ready) and one.effective.get("memory_refusals") and one.arm.turn is None
+    }
+    assert bool(short) is not refuses
+    (table,) = build_matrix(the_plan, records, ENVIRONMENT).batch_tables
+    assert all(row.estimate for row in table.rows)
 
 
 @pytest.mark.parametrize("memory", [15, 35])
