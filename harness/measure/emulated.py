@@ -403,23 +403,27 @@ class Work:
     collections: tuple[int, ...]  # of garbage, by the loss, in each of the steps after which it does the same again
 
     def host_s(self, times: Emulation) -> tuple[float, float, float]:
-        """What forward pass, backward pass and update take the host."""
+        """What forward pass, backward pass and update take the host, within a step that is given by its time."""
+        parts = self.launching_s(times)
+        share = min(1.0, times.step_s / sum(parts)) if times.is_whole and any(parts) else 1.0
+        return parts[0] * share, parts[1] * share, parts[2] * share
+
+    def launching_s(self, times: Emulation) -> tuple[float, float, float]:
+        """The same, however long the step is."""
         update = self.update
-        parts = (
+        return (
             self.forward * (times.launch_s + times.forward_s),
             self.backward * (times.launch_s + times.backward_s),
             update.launches * times.launch_s
             + update.operators * times.update_s
             + update.parameters * times.parameter_s,
         )
-        share = min(1.0, times.step_s / sum(parts)) if times.is_whole and any(parts) else 1.0
-        return parts[0] * share, parts[1] * share, parts[2] * share
 
     def shown(self, times: Emulation) -> dict[str, Value]:
         """What a record says of it."""
         return {
             "emulated_step_ms": 1000 * times.step_s,
-            "emulated_host_ms": 1000 * sum(self.host_s(times)),
+            "emulated_host_ms": 1000 * sum(self.launching_s(times)),
             "emulated_stage_ms": 1000 * times.stage_s(self.stage, self.stage_bytes),
             "emulated_launches": self.forward + self.backward + self.update.launches,
             "emulated_parameters": self.update.parameters,
