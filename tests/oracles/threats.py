@@ -84,10 +84,10 @@ THREATS = (
     ),
     Threat(
         "A cache fills while it is timed: in a training it is full after an epoch",
-        "three batches are read, then all again, or one where they take long; where the second reading of two is "
-        "clearly cheaper, an arm without "
-        "workers reads an epoch before its first window, and where that takes too long the row says so; caches of "
-        "workers are not seen",
+        "three batches are read, then all again, or one where they take long, before anything else reads ahead; where "
+        "the second reading of two is clearly cheaper, an arm without workers reads an epoch before its first window, "
+        "and where that takes too long the row says so; a batch that is cheap from the first is not taken for one that "
+        "is kept; caches of workers are not seen",
         "a data set that keeps what it read; a data set that keeps a short epoch",
     ),
     Threat(
