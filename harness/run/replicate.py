@@ -116,6 +116,7 @@ class Room:
         return [at for at, size in sizes if any(ours > theirs for ours, theirs in zip(size, usual, strict=False))]
 
 
+STILL_S = 0.5  # that an arm stands still at least before it shows what a pause costs it
 SPREAD = 0.618  # of an epoch between where one replicate begins and the next: however many there are, they lie apart
 Kept = TypeVar("Kept", bound=Record)
 SPENT = ("imports_s", "build_s", "evidence_s", "warm_up_s", "lead_s", "windows_s")
@@ -167,6 +168,8 @@ class Attempt:
     alone_next: list[int] = field(default_factory=list)  # what found no memory beside other arms
     timed_out: bool = False  # whether it waited for an arm in vain
     _ready: dict[int, Ready] = field(default_factory=dict)
+    # Position -> when it was warm, and stood still.
+    _still_since_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(lambda: -math.inf))
     _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
     @property
@@ -289,6 +292,7 @@ class Attempt:
                     self.arms[position].close()
                 raise
         took_s, varying = self.clock() - began_s, False
+        self._still_since_s |= dict.fromkeys(positions, self.clock())
         for position, found in zip(positions, answers, strict=True):
             answer = ArmLost(Fault.DEVICE_MEMORY, SHORT) if self._went_without(position, found) else found
             if isinstance(answer, (ArmLost, Bereft)):
@@ -338,7 +342,8 @@ class Attempt:
         """Resumes arms once, without a clock, to learn how windows must be led in; None where none is left.
 
         A configuration without loader workers is led in as it was in a former replicate, and by one step where that is
-        long and nothing of it can have gone on.
+        long and nothing of it can have gone on. Those that stood still longest come first, and what has hardly stood
+        still by then has a second turn: a short pause costs less than those between windows.
         """
         if not self.arms:
             return None
@@ -347,9 +352,10 @@ class Attempt:
         steps = self._window_steps(windows)
         offsets = {position: self._offset(position, windows * (steps + self._lead_steps)) for position in self.arms}
         windows_steps = min(self._cycle, most * (steps + 2 * max(map(self._workers, self.arms))))
-        leads: dict[int, int] = {}
-        for position in random.sample(sorted(self.arms), len(self.arms)):
-            least = math.ceil(self.timetable.lead_s / self._step_s(position))
+        leads, soon = dict[int, int](), list[int]()
+        order = sorted(random.sample(sorted(self.arms), len(self.arms)), key=self._still_since_s.__getitem__)
+        for position in order:
+            least = self._least_lead(position)
             leads[position] = max(1, least, self.leads.get(position, 0))
             if self.timetable.discarded_rounds and self._pays_for_shapes(position):
                 self.check_time()
@@ -359,8 +365,11 @@ class Attempt:
             settles = self.timetable.discarded_rounds and (self._workers(position) or not known)
             if settles and position in self.arms:
                 self.check_time()
-                settled = self._settle(position, max(SETTLING_STEPS, 4 * least), offsets[position])
-                leads[position] = max(leads[position], settled)
+                soon += [position] if self.clock() - self._still_since_s[position] < STILL_S else []
+                leads[position] = max(leads[position], self._lead_shown(position, offsets[position]))
+        for position in soon if len(order) > 1 else ():
+            if position in self.arms:
+                leads[position] = max(leads[position], self._lead_shown(position, offsets[position]))
         ahead = [position for position in leads if self._workers(position)]
         skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
         if self._keeps_items and self.arms:
@@ -368,6 +377,13 @@ class Attempt:
         extra = [random.randrange(2) for _ in range(most + self._keeps_items * (sum(rounds.values()) + 1))]
         leads |= dict.fromkeys(ahead, skipped)
         return Turns(steps=steps, leads=leads, extra=extra, offsets=offsets, skipped=skipped)
+
+    def _least_lead(self, position: int) -> int:
+        return math.ceil(self.timetable.lead_s / self._step_s(position))
+
+    def _lead_shown(self, position: int, offset: int) -> int:
+        """Steps after which an arm that is resumed is as fast as later on."""
+        return self._settle(position, max(SETTLING_STEPS, 4 * self._least_lead(position)), offset)
 
     def _offset(self, position: int, read: int) -> int:
         """The step of an epoch with which an arm's first window begins: one sample in all arms, whatever their batch.
@@ -433,7 +449,7 @@ class Attempt:
     @property
     def _lead_steps(self) -> int:
         """Steps that lead any arm into a window, as far as they are known, with the extra one."""
-        least = (math.ceil(self.timetable.lead_s / self._step_s(one)) for one in self.arms)
+        least = map(self._least_lead, self.arms)
         return 1 + max(*least, *map(self._workers, self.arms), *(self.leads.get(one, 0) for one in self.arms))
 
     def _uneven(self, position: int) -> int:

@@ -111,6 +111,15 @@ def test_only_what_can_have_gone_on_in_a_pause_or_is_short_takes_a_settling_turn
     assert bool(attempt.arms[0].turns) is settles  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("late_s", "turns"), [(0.9, [1, 2]), (0.3, [1, 1])])
+def test_what_has_hardly_stood_still_shows_once_more_what_a_pause_costs_it(late_s: float, turns: list[int]) -> None:
+    attempt = attempt_of(Timing.STEP, {}, {})
+    attempt.clock = lambda: 1.0
+    attempt._still_since_s |= {0: 0.2, 1: late_s}
+    assert attempt._settled({}, Random(0))
+    assert [len(arm.turns) for arm in attempt.arms.values()] == turns  # type: ignore[attr-defined]
+
+
 def steps_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000, windows: int = 9) -> int:
     """Steps of a window beside arms of 50 ms a step that show such settings."""
     return attempt_of(timing, *shown, epoch=epoch)._window_steps(windows)
