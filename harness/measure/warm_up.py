@@ -41,10 +41,14 @@ def transient(times: Sequence[float]) -> int | None:
     """How many steps after a resumption differ from those of the second half; None if that still lasts.
 
     A step is as usual that takes no longer than the slowest of the second half and no less than the fastest, but for
-    a twentieth. Samples may differ in cost, so that a mean would not do.
+    a twentieth. Samples may differ in cost, so that a mean would not do. What reaches into the second half would pass
+    for usual: there all of the first half are beyond all of the last quarter.
     """
     half = len(times) // 2
     if not half:
+        return None
+    first, last = times[:half], times[-max(2, half // 2) :]
+    if min(first) > (1 + AS_USUAL) * max(last) or max(first) < (1 - AS_USUAL) * min(last):
         return None
     low, high = (1 - AS_USUAL) * min(times[half:]), (1 + AS_USUAL) * max(times[half:])
     unusual = [number for number, seconds in enumerate(times[:half], 1) if not low <= seconds <= high]

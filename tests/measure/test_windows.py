@@ -188,6 +188,9 @@ def test_the_host_s_clock_times_a_loader_alone(choices: dict[str, object]) -> No
         ([0.5, 1.0, 1.0, 1.0], 1),  # too fast is as wrong
         ([3.0, 2.0, 1.0, 1.0], None),  # not over yet
         ([3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], 2),
+        ([1.5] * 12 + [1.0] * 8, None),  # nor here, though some of the second half are as slow
+        ([1.5] * 12 + [1.0] * 28, 12),
+        ([0.5] * 12 + [1.0] * 8, None),
         ([1.0], None),
         ([], None),
     ],
