@@ -128,13 +128,13 @@ def print_matrix(
 
 def _all_of_it(asked: Sequence[str]) -> str:
     """The command that measures what is left of a run, in one call where it has a budget."""
-    words, kept = iter(asked), list[str]()
-    for word in words:
-        if word == "--budget":
-            next(words, None)
-        elif word != "--fresh" and not word.startswith("--budget="):  # the first would begin anew
-            kept.append(word)
-    return f"{program()} {shlex.join([*kept, *(('--budget', 'none') if kept[:1] in (['run'], ['tune']) else ())])}"
+    kept = [one for one in asked if one != "--fresh"]  # which would begin anew
+    if kept[:1] in (["run"], ["tune"]):
+        if "--budget" in kept:
+            at = kept.index("--budget")
+            del kept[at : at + 2]
+        kept = [*(one for one in kept if not one.startswith("--budget=")), "--budget", "none"]
+    return f"{program()} {shlex.join(kept)}"
 
 
 def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:

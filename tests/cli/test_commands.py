@@ -384,7 +384,11 @@ def test_a_workload_that_is_named_twice_is_planned_once(
     assert json.loads(once) == json.loads(twice)
 
 
+@pytest.mark.parametrize("called", ["./speedmatrix", "./speedmatrix --here", None])
 def test_a_usage_error_names_a_command_that_exists(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], called: str | None
 ) -> None:
-    assert "Usage: ./speedmatrix run" in call("run --nonsense", monkeypatch, capsys).err
+    monkeypatch.delenv("SPEEDMATRIX_CALLED", raising=False)
+    if called:
+        monkeypatch.setenv("SPEEDMATRIX_CALLED", called)
+    assert f"Usage: {called or 'speedmatrix'} run" in call("run --nonsense", monkeypatch, capsys).err

@@ -82,7 +82,7 @@ def test_without_pyarrow_the_remedy_is_told(results: Path, tmp_path: Path, monke
 
     monkeypatch.delitem(sys.modules, "harness.exchange.parquet", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(Mistake, match=r"Parquet needs pyarrow .*pip install 'speedmatrix\[export\]'"):
+    with pytest.raises(Mistake, match=r"Parquet needs pyarrow .*pip install '\.\[export\]' in a clone"):
         export((), tmp_path / "out", results)
     assert not (tmp_path / "out").exists()
 

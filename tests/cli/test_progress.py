@@ -54,11 +54,11 @@ def shown(plan: Plan, budget_s: float | None, *, terminal: bool = False) -> list
 
 
 def to_go(lines: list[str]) -> list[int]:
-    return [int(found[1]) for line in lines if (found := re.search(r"(\d+) replicates? to go", line))]
+    return [int(found[1]) for line in lines if (found := re.search(r"(\d+) replicates? of the plan to go", line))]
 
 
 def seconds_left(lines: list[str]) -> list[float]:
-    found = [re.search(r"(?:(\d+) min )?(\d+(?:\.\d+)?) m?s left", line) for line in lines]
+    found = [re.search(r"(?:(\d+) min )?(\d+(?:\.\d+)?) m?s of this call", line) for line in lines]
     return [60 * float(one[1] or 0) + float(one[2]) for one in found if one]
 
 

@@ -26,8 +26,8 @@ No protocol of finite length excludes two things: a transient after a resumption
 the report then tells from the two halves of the windows, and a stall that comes once in exactly as many steps as a
 window and its lead-in have together. Where arms share a process (`--isolation shared`), no setting shows the heap that
 one of them leaves to the others: what that does is told by comparisons [measured both ways](isolation.md), so far on
-one machine. And where all processes of an arm sleep most of the time, as beside a slow network, a virtual machine may take
-now little, now a millisecond to wake them: then half a second says little of the next minute."""
+one machine. And where all processes of an arm sleep most of the time, as beside a slow network, a virtual machine may
+take now little, now a millisecond to wake them: then half a second says little of the next minute."""
 MEASURED, PAGE = Path(__file__).with_name("measured.json"), ROOT / "docs/validity.md"
 
 

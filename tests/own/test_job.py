@@ -1054,7 +1054,7 @@ def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
         (f"{SCRIPT}other = job.replace(batch=16)", "", "has several jobs; name one: .*my_training.py:job"),
         (SCRIPT, ":work", "has no job 'work' when it is imported; it has job"),
         (SCRIPT.replace("job = ", "if __name__ == '__main__':\n    job = "), ":job", "has no job 'job' when it is imp"),
-        ("import nothing_of_that_name", "", r"ModuleNotFoundError in line 1.*--here with the interpreter"),
+        ("import nothing_of_that_name", "", r"ModuleNotFoundError in line 1.*name the interpreter that trains"),
         ("raise SystemExit", "", "ends itself in line 1 when it is imported"),
         (f"{SCRIPT}other = job.replace(batch=16)", ":job,other", "other takes 16 samples a step and the reference 8"),
         (f"{SCRIPT}def score(model): ...", ":score", r"score in my_training\.py cannot be called without arg.*'model'"),
