@@ -384,25 +384,25 @@ def _kept(
     both = [(median(first), again[0])] if is_slow else list(zip(first, again, strict=True))
     if not _mostly(late < CHEAPER * soon and soon - late > least_s for soon, late in both):
         was_full = len(both) == PROBED and _was_full(session, again, least_s, fetched_s)
-        looked = is_new and len(both) == PROBED and len(fetched_s) > 1
-        is_plain = looked and not was_full and all(late >= ALIKE * soon for soon, late in both)
+        looked = is_new and len(both) == PROBED
+        is_plain = looked and was_full is False and all(late >= ALIKE * soon for soon, late in both)
         return (IN_PART if was_full else ""), 0.0, is_plain
     saved_s = median(soon - late for soon, late in both)
     return (FILLED if median(first) * epoch < seconds else STILL_FILLING), saved_s, False
 
 
-def _was_full(session: Session, dear_s: Sequence[float], least_s: float, fetched_s: Sequence[float]) -> bool:
+def _was_full(session: Session, dear_s: Sequence[float], least_s: float, fetched_s: Sequence[float]) -> bool | None:
     """Whether a cache that takes nothing more holds the first batches, as none of the dear ones.
 
     Batches differ: so each of them must be cheaper than any of those, and than it was itself when it was fetched first.
-    The epoch's very first does not tell, since files were opened for it.
+    None where it seems so and nobody knows that. The epoch's very first does not tell, since files were opened for it.
     """
-    for number, first_s in list(enumerate(fetched_s))[1:PROBED]:
+    for number in range(1, PROBED):
         (late_s,) = _seconds_from(session, number, 1)
-        most_s = min(first_s, *dear_s)
+        most_s = min(*dear_s, *fetched_s[number : number + 1])
         if late_s >= CHEAPER * most_s or most_s - late_s <= least_s:
             return False
-    return len(fetched_s) > 1
+    return True if len(fetched_s) > 1 else None
 
 
 def _is_whole(session: Session, took_s: Sequence[float], saved_s: float, matters_s: float) -> bool:

@@ -252,6 +252,11 @@ def test_first_batches_that_are_cheap_by_themselves_are_not_kept(monkeypatch: py
     assert not opening.fill_cache(looking(), 0.2, 60.0, fetched_s=(0.2,)), "of one alone nobody can tell"
 
 
+def test_an_arm_whose_first_steps_are_known_is_surely_plain_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_seconds_from", Cache(0).seconds_from)
+    assert opening.fill_cache(looking(), 0.2, 60.0) == {"keeps_nothing": True}
+
+
 @pytest.mark.parametrize("cache", [Cache(100), Cache(0)])
 def test_what_was_read_before_tells_nothing_of_a_cache(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_seconds_from", cache.seconds_from)
