@@ -370,10 +370,11 @@ def _informed(job: Job, ready: Prepared, records: Sequence[Record], place: tuple
     if position == 0 and known_elsewhere(ready, records, block, replicate):
         job = replace(job, observed=True)
     # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
-    if position or (job.device == "cpu" and not job.recipe.workers):
-        job = replace(job, bounds=bounds_seen(records, *place))
-    if job.device == "cpu" and not job.recipe.workers and job.workload_path is None and job.service is None:
+    by_windows = job.device == "cpu" and not job.recipe.workers
+    if by_windows and job.workload_path is None and ready.catalogue.workload(job.config.workload).service is None:
         job = replace(job, bounds=Bounds(loader_rate=None, compute_rate=None))  # nothing outside it prepares batches
+    elif position or by_windows:
+        job = replace(job, bounds=bounds_seen(records, *place))
     return replace(job, data_cache=data_cache_seen(records, *place))
 
 

@@ -265,14 +265,9 @@ def begin(
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     step, board = _timed_step(session, opening, timing), board_of(task.device, task.recipe.ranks)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=step, board=board)
-    session.phases.forget()
-    warm = _warm(trial, opening)
-    session.phases.split()
-    # Before batches are asked for, which a cache keeps.
-    shown |= _cached(trial, opening, warm.step_s, data_cache) if trial.can_go_to else {}
-    warm, rates = _with_bounds(trial, opening, bounds, warm)
+    warm, rates, cache = _warmed(trial, opening, bounds, data_cache)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
-    effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
+    effective = shown | cache | _seen_at_last(trial, opening, files) | _delayed(trial)
     if not opening.losses:  # without a step neither can be seen
         effective = {one: shown for one, shown in effective.items() if one not in SEEN_IN_STEPS}
     trial.cold = files if effective.get("page_cache") == "cold" else None
@@ -302,18 +297,25 @@ def _opened(session: Session, timing: Timing, steps: int, *, judged: bool) -> Op
 
 def _cached(trial: Trial, opening: Opening, step_s: float, before: str | None) -> dict[str, Value]:
     """What becomes of a data set's cache; of a loader alone it matters where it saves a part of the step as well."""
+    if not trial.can_go_to:
+        return {}
     least_s = min(LEAST_S, MATTERS * (opening.step_s or inf)) if trial.timing is Timing.LOADER else 0.0
     return fill_cache(trial.session, step_s, 2 * trial.protocol.whole_s, before, least_s, opening.fetched_s)
 
 
-def _with_bounds(
-    trial: Trial, opening: Opening, bounds: Bounds | None, warm: WarmUp
-) -> tuple[WarmUp, dict[str, float | None]]:
-    """The warm-up, and the rates of the loader and of the step alone, where training is timed, as fields of Ready.
+def _warmed(
+    trial: Trial, opening: Opening, bounds: Bounds | None, data_cache: str | None
+) -> tuple[WarmUp, dict[str, float | None], dict[str, Value]]:
+    """The warm-up, the rates of loader and step alone (where training is timed, as fields of Ready), and the cache.
 
-    Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
+    Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is. A cache is
+    looked for before they are probed: it keeps the batches that are asked for.
     """
     session = trial.session
+    session.phases.forget()
+    warm = _warm(trial, opening)
+    session.phases.split()
+    cache = _cached(trial, opening, warm.step_s, data_cache)
     found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
     loader, compute = found.loader_rate, found.compute_rate
     trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
@@ -330,7 +332,7 @@ def _with_bounds(
     if session.task.recipe.keep_last_batch and trial.timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
     told = (None, None) if bounds else (loader, compute)
-    return warm, {"loader_rate": told[0], "compute_rate": told[1], "asked_rate": asked}
+    return warm, {"loader_rate": told[0], "compute_rate": told[1], "asked_rate": asked}, cache
 
 
 def _probed(trial: Trial, opening: Opening, step_s: float) -> tuple[Bounds, float | None]:

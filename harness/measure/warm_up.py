@@ -41,8 +41,8 @@ def transient(times: Sequence[float]) -> int | None:
     """How many steps after a resumption differ from those of the second half; None if that still lasts.
 
     A step is as usual that takes no longer than the slowest of the second half and no less than the fastest, but for
-    a twentieth. Samples may differ in cost, so that a mean would not do. What reaches into the second half would pass
-    for usual: there all of the first half are beyond all of the last quarter.
+    a twentieth. Samples may differ in cost, so that a mean would not do. A transient that is longer than the first half
+    makes the second half look as slow: it still lasts where no step of the first half is like any of the last quarter.
     """
     half = len(times) // 2
     if not half:

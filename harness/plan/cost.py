@@ -246,9 +246,8 @@ class Forecast:
         spare = SPARE if block.rounds == 1 else 1.0
         imports_s = self._imports_s.get(name, IMPORTS_S)
         if replicate is not None and not any(one == replicate and found for (_, one), found in self.kept.items()):
-            imports_s = max(
-                self._imports_s.values(), default=IMPORTS_S
-            )  # it has another root, which imports torch anew
+            # The first block of a replicate has a root of its own, which imports torch anew.
+            imports_s = max(self._imports_s.values(), default=IMPORTS_S)
         return spare * self._slower(block) * (guess_s - IMPORTS_S) + imports_s
 
     def learn(

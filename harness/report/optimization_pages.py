@@ -172,7 +172,7 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
         for place, _ in machines
         for setting, topic in _topics(place)
     }
-    told = {where: _cell(*one) for where, one in found.items() if one[1]}
+    told = {where: _cell(topic, one, former=former) for where, (topic, one, former) in found.items() if one}
     workloads = sorted({workload for _, workload in told})
     rows = (
         (escaped(place.name), *(told.get((place.name, one), NOTHING) for one in workloads))
@@ -281,7 +281,7 @@ def low(entry: StoredRow) -> float:
 FORMERLY = "former table"  # of step times: what a former one of an emulated device came to
 
 
-def _cell(topic: Topic, entry: StoredRow | None, is_former: bool = False) -> str:  # noqa: FBT001, FBT002
+def _cell(topic: Topic, entry: StoredRow | None, *, former: bool = False) -> str:
     """A ratio, its verdict where that is not plain, its level, what was timed, and what it needs."""
     if entry is None or entry.row.shown is None or topic.main is None:
         return NOTHING
@@ -293,7 +293,7 @@ def _cell(topic: Topic, entry: StoredRow | None, is_former: bool = False) -> str
         facts.append(TIMED[comparison.timing])
     if comparison.reference != topic.main.config:
         facts.append(f"over {entry.table.name}")
-    facts += [FORMERLY] if is_former else []
+    facts += [FORMERLY] if former else []
     bold = verdict.gains and learns_alike(entry.row)
     words = [f"**{text}**" if bold else text, *([] if verdict.gains else [str(verdict)])]
     return " ".join([*words, *([f"({escaped('; '.join(facts))})"] if facts else [])])

@@ -411,8 +411,10 @@ class ProcessArm:
         """Whether one core is enough for its start, and no upper bound, steady state or delay is told from a clock."""
         job, recipe = self._job, self._job.recipe
         alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1
-        alone |= recipe.workers > 0 and job.bounds is None
-        alone |= recipe.workers == 0 and job.observed and job.data_cache is None  # it looks again, others have workers
+        is_loader = job.timing is Timing.LOADER
+        alone |= recipe.workers > 0 and (job.bounds is None or is_loader)
+        # Whoever looks for a cache again: others have workers by then, but for those of loaders alone.
+        alone |= recipe.workers == 0 and job.observed and job.data_cache is None and not is_loader
         alone |= recipe.compile is not None  # how long that takes is a figure of its own
         alone |= recipe.ranks > 1 or recipe.page_cache == "cold"  # whose files one would fill while another drops them
         return not alone and not job.shared and recipe.added_delay is None
