@@ -168,11 +168,11 @@ def _measured(one: Optimization, machines: Sequence[Machine]) -> Iterator[str]:
 def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
     """What the option comes to alone, by machine and workload."""
     found = {
-        (place.name, topic.name): (topic, answer(topic, name), setting.is_former)
+        (place.name, topic.name): (setting, topic, answer(topic, name))
         for place, _ in machines
         for setting, topic in _topics(place)
     }
-    told = {where: _cell(topic, one, former=former) for where, (topic, one, former) in found.items() if one}
+    told = {where: _cell(*one) for where, one in found.items() if one[-1]}
     workloads = sorted({workload for _, workload in told})
     rows = (
         (escaped(place.name), *(told.get((place.name, one), NOTHING) for one in workloads))
@@ -221,7 +221,8 @@ _INTRODUCTION = (
 _ALONE = (
     "Tables that begin with `Alone` hold speedups by one option, of training steps unless the cell says otherwise, "
     "against the baseline, in which every option is off, or over what the option needs. Intervals are of 95 %. Bold: "
-    "faster, and the first losses agree. Plain, without a verdict: faster, but it trains something else. "
+    "faster, and the first losses agree. Plain, without a verdict: faster, but it trains something else, or by a "
+    "former table of an emulated device, whose steps were too short, so that it gained too much. "
     f"{COMPOSED}: composed from the ratio of the loader or of the step alone. Of several levels, the one with the "
     "highest lower bound. "
     f"{NOTHING}: not measured, or it does not apply."
@@ -248,15 +249,11 @@ def _gained(names: Iterable[str], place: Place, link_to: str) -> Iterator[str]:
     found = {name: [answer(topic, name) for _, topic in topics] for name in names}
     told = {name: row for name, row in found.items() if any(row)}
     if told:
-        links = [(one, quote(f"{link_to}/{file_name(topic.name)}.md"), topic.name) for one, topic in topics]
-        pages = [
-            f"[{escaped(name)}]({page})" + (f" ({FORMERLY})" if one.is_former else "") for one, page, name in links
-        ]
+        pages = [f"[{escaped(one.name)}]({quote(f'{link_to}/{file_name(one.name)}.md')})" for _, one in topics]
         yield from ("", f"## Alone on {escaped(place.name)}", "")
         ordered = sorted(told.items(), key=lambda one: (-max(low(entry) for entry in one[1] if entry), one[0]))
         rows = (
-            (link(name), *(_cell(topic, one) for (_, topic), one in zip(topics, row, strict=True)))
-            for name, row in ordered
+            (link(name), *(_cell(*where, one) for where, one in zip(topics, row, strict=True))) for name, row in ordered
         )
         yield from grid(("option", *pages), rows)
 
@@ -278,10 +275,7 @@ def low(entry: StoredRow) -> float:
     return shown.low if shown and shown.verdict is not Verdict.DISTURBED else 0.0
 
 
-FORMERLY = "former table"  # of step times: what a former one of an emulated device came to
-
-
-def _cell(topic: Topic, entry: StoredRow | None, *, former: bool = False) -> str:
+def _cell(setting: Setting, topic: Topic, entry: StoredRow | None) -> str:
     """A ratio, its verdict where that is not plain, its level, what was timed, and what it needs."""
     if entry is None or entry.row.shown is None or topic.main is None:
         return NOTHING
@@ -293,8 +287,8 @@ def _cell(topic: Topic, entry: StoredRow | None, *, former: bool = False) -> str
         facts.append(TIMED[comparison.timing])
     if comparison.reference != topic.main.config:
         facts.append(f"over {entry.table.name}")
-    facts += [FORMERLY] if former else []
-    bold = verdict.gains and learns_alike(entry.row)
+    facts += ["former table"] if setting.is_former else []  # of step times
+    bold = verdict.gains and learns_alike(entry.row) and not setting.is_former
     words = [f"**{text}**" if bold else text, *([] if verdict.gains else [str(verdict)])]
     return " ".join([*words, *([f"({escaped('; '.join(facts))})"] if facts else [])])
 
