@@ -70,6 +70,7 @@ class ClaimVerdict(StrEnum):
     UNTESTABLE = "untestable"
 
 
+UNTRIED = frozenset({ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE})
 REFUTED = frozenset({ClaimVerdict.OVERSTATED, ClaimVerdict.NO_EFFECT, ClaimVerdict.HARMFUL})
 
 
@@ -136,7 +137,7 @@ def _ruled_share(claim: Claim, low: float, high: float, seen: MeasuredValue) -> 
 
 def promises_an_effect(claim: Claim) -> bool:
     """Whether a claim would be refuted by nothing happening at all."""
-    return claim.bound in {Bound.GAIN, Bound.UP_TO} or allowed(claim)[0] > SAME[1] or promises_a_loss(claim)
+    return claim.bound in {Bound.GAIN, Bound.UP_TO} or allowed(claim)[0] >= SAME[1] or promises_a_loss(claim)
 
 
 def promises_a_loss(claim: Claim) -> bool:

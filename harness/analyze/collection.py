@@ -128,9 +128,9 @@ def _answer(answers: Sequence[StoredRow]) -> StoredRow:
     known = [(one.row.estimate, one) for one in answers if one.row.estimate]
     known = [(estimate, one) for estimate, one in known if one.run.version == known[0][1].run.version]
     afresh = [one for estimate, one in known if one.run.matrix.design == WINNER and estimate.is_calm]
-    if afresh:  # what led to it was chosen for its luck, and what came after it was not
-        since = min(one.run.began for one in afresh)
-        known = [pair for pair in known if pair[1].run.began >= since]
+    if afresh:  # what led to them was chosen for its luck, and what came after the last was not
+        last = max(one.run.began for one in afresh)
+        known = [pair for pair in known if pair[1] in afresh or pair[1].run.began > last]
     alike = [one for estimate, one in known if estimate.is_sound]
     if len(alike) < 2:
         return surest_among(alike or ([one for _, one in known] if afresh else answers))

@@ -17,7 +17,7 @@ from statistics import fmean
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import CONTENDED, Estimate, precision, results
+from harness.analyze.estimate import CONTENDED, Estimate, between_runs, precision, results
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import ratios_of_sums, together
 from harness.analyze.pairing import evidence_against
@@ -205,12 +205,10 @@ def composed(
     joint = total**2 / sum(one**2 / many for one, many in zip(variances, degrees, strict=True))
     half = float(stats.t.ppf(part.point, joint)) * math.sqrt(total)
     # Terms that are surely known lift the degrees of freedom of their sum: alone that would narrow the interval.
-    log, *ends = (
-        min(most, -arrives.share * math.log(1 - each + each / one))
-        for each in takes
-        for one in (part.ratio, part.low, part.high)
-    )
     scatter = float(stats.t.ppf(part.point, len(known) - 1)) * math.sqrt(float(known.var(ddof=1)) / len(known))
+    places = [(each, one) for each in takes for one in (part.ratio, part.low, part.high)]
+    places += [(max(0.0, share - scatter), part.ratio), (min(1 - LEAST_REST, share + scatter), part.ratio)]
+    log, *ends = (min(most, -arrives.share * math.log(1 - each + each / one)) for each, one in places)
     most += math.hypot(scatter / max(LEAST_REST, 1 - share), NORMAL * MISFIT)
     with np.errstate(over="ignore"):
         ratio, low = (float(np.exp(one)) for one in (log, min(log - half, *ends)))
@@ -225,16 +223,16 @@ def average_of_composed(several: Sequence[Composed], margin: float) -> Composed:
     """The weighted average of what several runs composed of the same part; the first tells shares and what arrives.
 
     They share the formula's error and what is assumed to arrive, so that more of them do not narrow the interval; runs
-    that lie far apart widen it as they do an average of ratios (docs/decisions/averages-of-runs.md).
+    that lie far apart weigh more alike and widen it, as in an average of ratios (docs/decisions/averages-of-runs.md).
     """
     if len(several) == 1:
         return several[0]
-    widths = np.array([one.half_width for one in several])
-    weights = widths**-2 / np.sum(widths**-2)
-    logs = np.log([one.ratio for one in several])
+    logs, widths = np.log([one.ratio for one in several]), np.array([one.half_width for one in several])
+    between, excess = between_runs(logs, widths / NORMAL)
+    errors = np.hypot(widths / NORMAL, math.sqrt(between))
+    weights = errors**-2 / np.sum(errors**-2)
     centre = float(weights @ logs)
-    apart = float(np.sum(((logs - centre) * NORMAL / widths) ** 2)) / (len(several) - 1)
-    half = float(weights @ widths) * math.sqrt(max(1.0, apart))
+    half = float(weights @ widths) * math.sqrt(max(1.0, 1 + excess / (len(several) - 1)))
     low, high = math.exp(centre - half), math.exp(centre + half)
     return replace(several[0], ratio=math.exp(centre), low=low, high=high, verdict=verdict(low, high, margin))
 

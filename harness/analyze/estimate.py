@@ -113,8 +113,12 @@ class Estimate:
 
     @property
     def is_sound(self) -> bool:
-        """Whether an average of runs may hold it: its width is known well enough."""
-        return self.is_calm and min(self.df, self.freedom) >= LEAST_DF
+        """Whether an average of runs may hold it: its width is known well enough, or surely not too small.
+
+        One that scatters more than its run's others rests on its own few replicates: without it an average would hold
+        those runs alone whose replicates agreed.
+        """
+        return self.is_calm and (self.outlying or min(self.df, self.freedom) >= LEAST_DF)
 
     @property
     def apart(self) -> bool:
@@ -477,9 +481,7 @@ def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
     floors = np.array([thresholds.least_spread / math.sqrt(one.processes) for one in several])
     errors, freedom = (np.array(column) for column in zip(*(one.standard_error for one in several), strict=True))
     own, others = np.maximum(errors, floors), len(several) - 1
-    plain = own**-2 / np.sum(own**-2)
-    excess = float(np.sum(((logs - plain @ logs) / own) ** 2)) - others
-    between = max(0.0, excess / float(np.sum(own**-2) * (1 - np.sum(plain**2))))  # a variance
+    between, excess = between_runs(logs, own)
     errors = np.sqrt(own**2 + between)
     total = float(np.sum(errors**-2))
     weights = errors**-2 / total
@@ -496,6 +498,16 @@ def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
     half_width = min(float(stats.t.ppf(BY_WIDTH, df)) * error * scale, reach)
     apart = math.sqrt(max(1.0, 1 + excess / others))  # by which their own errors do not explain them
     return _Mean(log=log, error=error * scale, half_width=half_width, df=df, scale=apart, weights=weights)
+
+
+def between_runs(logs: Array, errors: Array) -> tuple[float, float]:
+    """The variance between runs of such standard errors, and the chi-square beyond what these explain.
+
+    By DerSimonian and Laird (1986, Controlled Clinical Trials 7, 177-188).
+    """
+    plain = errors**-2 / np.sum(errors**-2)
+    excess = float(np.sum(((logs - plain @ logs) / errors) ** 2)) - (len(logs) - 1)
+    return max(0.0, excess / float(np.sum(errors**-2) * (1 - np.sum(plain**2)))), excess
 
 
 def _strictest(several: Sequence[Thresholds]) -> Thresholds:
@@ -543,13 +555,15 @@ def contrast(here: Estimate, there: Estimate, among: int = 1) -> Contrast:
     where a machine was disturbed, or a device's table decides a side.
     """
     (ours, our_df), (theirs, their_df) = here.standard_error, there.standard_error
-    least = max(here.half_width, there.half_width)
+    single = max(here.point, there.point)
+    point = 1 - (1 - single) / among
+    sides = ((here.half_width, our_df), (there.half_width, their_df))
+    least = max(width * float(stats.t.ppf(point, df) / stats.t.ppf(single, df)) for width, df in sides)
     centre, variance = math.log(here.ratio / there.ratio), ours**2 + theirs**2
     if math.isinf(variance):
         low, high, df = 0.0, math.inf, min(our_df, their_df)
     else:
         df = variance**2 / (ours**4 / our_df + theirs**4 / their_df)
-        point = 1 - (1 - max(here.point, there.point)) / among
         half_width = max(least, float(stats.t.ppf(point, df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
     is_open = any(one.disturbed or one.looked_up for one in (here, there))

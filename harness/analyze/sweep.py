@@ -9,6 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from harness.analyze.estimate import OF_TABLE, Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
@@ -92,6 +93,8 @@ class Sweep:
     curves: tuple[Curve, ...]
     no_results: Mapping[str, str] = field(default_factory=dict)  # label -> why an option has no curve
     host_s: float = 0.0  # that the host takes to launch a step of the reference, whose device is never faster
+    # Step time -> seconds for which a step of the reference loads, where nothing of it works ahead.
+    loading_s: Mapping[float, float] = field(default_factory=dict)
 
 
 Measured = tuple[float, Environment, Sequence[Table]]  # the device's step time in seconds, and what was measured there
@@ -131,8 +134,16 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
         host_s=max(
             (row.reference.launching_s for held in rows.values() for _, row in held if row.reference), default=0.0
         ),
+        loading_s=dict(_loading(rows.values())),
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
+
+
+def _loading(rows: Iterable[Sequence[tuple[float, Row]]]) -> Iterator[tuple[float, float]]:
+    references = ((step_s, row.reference) for held in rows for step_s, row in held)
+    known = (two for two in references if two[1] is not None and two[1].loader_rate and not works_ahead(two[1]))
+    for step_s, several in sorted(together(known).items()):
+        yield step_s, median(arm.config.batch / arm.loader_rate for arm in several if arm and arm.loader_rate)
 
 
 def _label(option: _Option, options: Iterable[_Option]) -> str:

@@ -126,11 +126,13 @@ class Progress(Watcher):
         self._sorted = 0  # records that are among those
         self._over: set[tuple[str, int]] = set()  # arms that are given up
         self._now: dict[int, int] = {}  # rounds that the treatments of this life still need
+        self._told, self._until_s = "", math.inf  # what is left, and when that ends: worked out once for each attempt
         self._bar = bars.Progress(*_columns(), bars.TextColumn("{task.fields[left]}"), console=console)
         self._task = self._bar.add_task("starting", total=None, left="")
         self._line = Text()
+        # Drawn between windows alone: a thread that draws would take a core from those that use all of them.
         self._live = Live(
-            console=console, transient=True, refresh_per_second=4, get_renderable=lambda: Group(self._bar, self._line)
+            console=console, transient=True, auto_refresh=False, get_renderable=lambda: Group(self._bar, self._line)
         )
 
     def __enter__(self) -> Self:
@@ -148,11 +150,13 @@ class Progress(Watcher):
         self._now = dict(rounds) or self._now
         labels = ", ".join(block.comparisons[position - 1].label for position in rounds)
         self._line = Text(f"{self._place(block, replicate)}: {labels}")
+        self._told, self._until_s = self._to_go, monotonic() + (self._left_s() if self._left_s else math.inf)
         self._move()
 
     def arm_begins(self, block: Block, position: int) -> None:
         """Says which arm warms up."""
         self._line = Text(f"{block.reference.workload}: warming up {_label(block, position)}")
+        self._move()
 
     def recorded(self, block: Block, record: Record) -> None:
         """Takes a window into the ratios, or shows what was lost."""
@@ -177,9 +181,11 @@ class Progress(Watcher):
 
     def _move(self) -> None:
         """The bar shows time: what was spent and what is left of the budget, or of what is expected."""
-        spent_s, left_s = monotonic() - self._began_s, self._left_s() if self._left_s else math.inf
-        total_s = spent_s + left_s if math.isfinite(left_s) else None
-        self._bar.update(self._task, description="measuring", total=total_s, completed=spent_s, left=self._to_go)
+        spent_s, total_s = monotonic() - self._began_s, self._until_s - self._began_s
+        known = max(spent_s, total_s) if math.isfinite(total_s) else None
+        self._bar.update(self._task, description="measuring", total=known, completed=spent_s, left=self._told)
+        if self._console.is_terminal:
+            self._live.refresh()
 
     @property
     def _to_go(self) -> str:

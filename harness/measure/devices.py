@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
+from random import Random
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -218,6 +219,19 @@ def give_back(device: Device) -> None:
     device.forget_memory()
     with suppress(AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def collect_at_any_step() -> None:
+    """Draws when Python's next full collection comes, which looks at every object and takes a tenth of a second.
+
+    It comes when a quarter as many objects have grown old as the last one left, which is as many steps later in every
+    process. The reference, which takes most steps, would meet it in each replicate, and its treatments in none.
+    """
+    if gc.isenabled():
+        # Not from the random numbers of a training, which are the same in every replicate.
+        old: list[list[None]] = [[] for _ in range(Random().randrange(1 + len(gc.get_objects(generation=2)) // 4))]
+        gc.collect(1)  # so that these have grown old
+        old.clear()
 
 
 # Cores: which of them a process may run on.

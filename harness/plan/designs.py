@@ -498,9 +498,11 @@ def _parts(scope: Scope) -> Iterator[Timing]:
     """The parts of a step that are timed alone: none where the reference loads ahead, since steps are then no sum.
 
     The loader, unless it takes nearly all of a step; and the step on batches that lie on the device, unless items have
-    shapes of their own, so that a few batches do not stand for all.
+    shapes of their own, so that a few batches do not stand for all. Nor is a step a sum where a loop of the user's own
+    may leave its losses on the device, and loads while that is at work.
     """
-    if scope.probe or not in_turns(compose(scope.workload, scope.reference.options, scope.known)):
+    runs_ahead = scope.environment.accelerated and "deferred_metrics" in scope.workload.fixed
+    if scope.probe or runs_ahead or not in_turns(compose(scope.workload, scope.reference.options, scope.known)):
         return
     size = scope.workload.sizes[scope.reference.size]
     if size.step_s - size.compute_s <= MOST_LOADING * size.step_s:

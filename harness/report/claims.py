@@ -332,7 +332,10 @@ _MEANINGS = (
         "tested otherwise",
         "measured under other conditions, named in the row or, by a letter, above its table; the promise is not judged",
     ),
-    ("undecided", "the interval allows the promise and its contrary, or too few workloads tell"),
+    (
+        "undecided",
+        "the interval allows the promise and its contrary, or tells no lesser gain from none, or few workloads tell",
+    ),
     ("no result", "it was run and gave no ratio that could be believed, for the reason in the row"),
     ("not measured yet", "this suite can test it on that machine, and nobody has"),
     ("not testable here", "the machine lacks what it needs, such as a GPU"),

@@ -6,6 +6,7 @@ from functools import partial
 
 from harness.analyze.attribution import learns_alike
 from harness.analyze.collection import StoredRow, answered
+from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.core.configuration import Option
 from harness.core.emulation import widest_band
@@ -31,6 +32,7 @@ from harness.report.published_parts import (
     code,
     faster_otherwise,
     faster_over_original,
+    low,
     machine_link,
     on_training,
     over_original,
@@ -40,7 +42,7 @@ from harness.report.published_parts import (
     unbroken,
 )
 from harness.report.surprises import is_alike, other_answers
-from harness.report.words import NOTHING, factor
+from harness.report.words import NOTHING, factor, ratio
 
 _THREADS = "trainer_threads"
 _WIDEST = math.log(1.5)  # half-width, in the log, of a ratio that is told without its interval
@@ -57,12 +59,12 @@ def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
 
 def _again(setting: Setting, best: StoredRow) -> Iterator[str]:
     """What each run came to whose average this is, and whether they disagree; or what others of other versions did."""
-    found = [one.row.estimate.ratio for one in best.repeats if one.row.estimate]
+    found = [one.row.estimate for one in best.repeats if one.row.estimate]
     if found and best.row.estimate:
         yield f"of {len(found)} runs, {_ends(found)}" + (", which **disagree**" if best.row.estimate.apart else "")
     elif others := [estimate for _, estimate in other_answers(setting.runs, best)]:
         agree = all(is_alike(best, one) for one in others)
-        yield f"again {_ends(one.ratio for one in others)}" + ("" if agree else ", which **disagrees**")
+        yield f"again {_ends(others)}" + ("" if agree else ", which **disagrees**")
 
 
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
@@ -73,7 +75,7 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
     names = {best.row.label} | (set() if ALL in {one.row.label for one in answered(setting.runs)} else {ALL})
     wanted = best.row.comparison
     others = together(
-        (one.row.label, one.row.estimate.ratio)
+        (one.row.label, one.row.estimate)
         for other in place.settings
         if other.is_contributed == setting.is_contributed and (setting.is_former or not other.is_former)
         for one in answered(other.runs)
@@ -89,9 +91,11 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
         yield f"{whose}elsewhere {_ends(found)}"
 
 
-def _ends(ratios: Iterable[float]) -> str:
-    """The least and the greatest of some ratios: `2.1x to 3.5x`, or `2.1x`."""
-    found = sorted(ratios)
+def _ends(estimates: Sequence[Estimate]) -> str:
+    """One with its interval; of several the least and the greatest: `2.1x to 3.5x`."""
+    if len(estimates) == 1:
+        return unbroken(escaped(ratio(estimates[0])))
+    found = sorted(one.ratio for one in estimates)
     return unbroken(" to ".join(dict.fromkeys(f"{factor(one)}x" for one in (found[0], found[-1]))))
 
 
@@ -113,8 +117,8 @@ def _tells(found: StoredRow) -> bool:
     return found.row.estimate is not None and found.row.estimate.half_width < 1  # in the log: a factor of 2.7
 
 
-def _slower_inside(topic: Topic) -> Iterator[str]:
-    """Options of the best stack that were slower alone, if nobody has measured the stack without them."""
+def _slower_inside(setting: Setting, topic: Topic) -> Iterator[str]:
+    """Options of the best stack that several runs found slower alone, if nobody has measured the stack without them."""
     best, main = topic.best_stack, topic.main
     if best is None or main is None:
         return
@@ -122,7 +126,10 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
     tried = [set(one.row.comparison.treatment.options) for sheet in topic.sheets for one in sheet.measured]
     for one in main.measured:
         alone, estimate = set(one.row.comparison.treatment.options), one.row.estimate
-        if estimate and is_single(one) and estimate.verdict.loses and alone <= inside and inside - alone not in tried:
+        if not (estimate and estimate.verdict.loses and is_single(one) and alone <= inside):
+            continue
+        again = one.repeats or any(other.verdict.loses for _, other in other_answers(setting.runs, one))
+        if again and inside - alone not in tried:
             yield f"{code(one.row.label)} {bare(one)}"
 
 
@@ -143,21 +150,42 @@ def _held(publication: Publication) -> _Held:
     }
 
 
-def _best_alone(topic: Topic, best: StoredRow, already: Mapping[str, Option]) -> str:
+_Answer = tuple[Place, Setting, Topic]
+
+
+def _best_alone(answer: _Answer, best: StoredRow, already: Mapping[str, Option]) -> str:
     """The option that surely gains most alone and that the real system lacks at any level, as timed or as composed.
 
-    Not the trainer's threads, of which PyTorch takes all by itself. Nothing where no option gains.
+    And what gained more in another environment of the machine. Nothing where no option gains.
     """
-    own = {*already, _THREADS}
-    gains = ((label, one) for label, one in topic.gains.items() if label.partition("=")[0] not in own)
-    for label, one in gains:
+    place, setting, topic = answer
+    alone = _surest(topic, already)
+    told = []
+    if alone:
+        label, one = alone
         inside = set(best.row.comparison.treatment.options).issuperset(one.row.comparison.treatment.options)
         beside = "" if is_single(best) or inside else f", not part of {code(best.row.label)}"
-        return f"{code(label)} {on_training(one)}{beside}"
-    return ""
+        told.append(f"{code(label)} {on_training(one)}{beside}")
+    others = [found for _, its in _other_settings(place, setting, topic) if (found := _surest(its, already))]
+    label, one = max(others, key=lambda two: low(two[1]), default=("", best))
+    if label and (alone is None or low(one) > low(alone[1])):
+        told.append(f"elsewhere {code(label)} {on_training(one)}")
+    return ", ".join(told)
 
 
-_Answer = tuple[Place, Setting, Topic]
+def _surest(topic: Topic, already: Mapping[str, Option]) -> tuple[str, StoredRow] | None:
+    """The first of the gains that the real system lacks; not the trainer's threads, of which PyTorch takes all."""
+    own = {*already, _THREADS}
+    return next((two for two in topic.gains.items() if two[0].partition("=")[0] not in own), None)
+
+
+def _other_settings(place: Place, setting: Setting, topic: Topic) -> Iterator[tuple[Setting, Topic]]:
+    """What else a machine tells of a workload, at the same size and batch: of today's table if this is of that."""
+    for other in place.settings:
+        if other is not setting and other.is_contributed == setting.is_contributed:
+            for its in other.topics if setting.is_former or not other.is_former else ():
+                if its.name == topic.name and its.main and topic.main and its.main.config == topic.main.config:
+                    yield other, its
 
 
 def first_choices(publication: Publication) -> Iterator[Part]:
@@ -205,7 +233,7 @@ def _one_for_each(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     )
     yield from ("", *grid((*columns, "over the real system's own settings", "how sure"), rows), "")
     yield (
-        "The last two columns are about what stands last in those before. Composed gains come after timed ones. "
+        "Both last columns are about the stack. Composed gains come after timed ones. "
         f"{_sizes_in_words(shown)} {COMPOSED}: composed from the ratio of the part that the option changes. The best "
         "of many measured options looks a little better than it is. On your machine: `./speedmatrix run`, then "
         "`./speedmatrix advise`."
@@ -250,7 +278,7 @@ def _choice(answer: _Answer | None, already: Mapping[str, Option]) -> str:
     best = topic.best
     if best is None:
         return f"nothing for sure ({more})"
-    alone = _best_alone(topic, best, already) or "of whole steps no single option for sure that it lacks"
+    alone = _best_alone(answer, best, already) or "of whole steps no single option for sure that it lacks"
     stack = topic.best_stack
     return f"{alone}; {_named(stack)} ({more})" if stack else f"{alone} ({more})"
 
@@ -367,7 +395,7 @@ def _glance(place: Place, setting: Setting, topic: Topic, already: Mapping[str, 
         yield from ("nothing for sure", *(NOTHING,) * 3)
         return
     has = " (the real system has it)" if best.row.label in set(map(str, already.values())) else ""
-    yield _best_alone(topic, best, already) or (NOTHING if is_stack(best) else _named(best) + has)
+    yield _best_alone((place, setting, topic), best, already) or (NOTHING if is_stack(best) else _named(best) + has)
     yield _fastest_stack(topic, best)
     there, over = _against_original(place, setting, topic, best)
     if best.row.label == ORIGINAL:
@@ -401,7 +429,7 @@ def _fastest_stack(topic: Topic, best: StoredRow) -> str:
 def _on_stacks(answers: Sequence[_Answer]) -> Iterator[Part]:
     """What the stacks hold, and what speaks against them."""
     yield from _options_of(answers)
-    slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(where[2])))]
+    slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(*where[1:])))]
     if slower:
         yield from ("", "Leave these off, or measure without them: part of the fastest stack, and yet slower alone.")
         told = (f"- {escaped(topic.name)} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower)

@@ -4,16 +4,16 @@ import ast
 import importlib.resources
 import textwrap
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
 from harness.analyze.attribution import learns_alike
-from harness.analyze.claims import Account, Finding
+from harness.analyze.claims import UNTRIED, Account, Finding
 from harness.analyze.collection import StoredRow
 from harness.analyze.grouping import together
-from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
 from harness.core.optimization import PARTS_OF_A_STEP, Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
@@ -22,8 +22,8 @@ from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
 from harness.report.matrix import COMPOSED, TIMED
 from harness.report.published import Place, Setting, Topic, file_name, is_single
-from harness.report.published_parts import on_training, unbroken
-from harness.report.words import NOTHING, ratio
+from harness.report.published_parts import low, on_training, unbroken
+from harness.report.words import NOTHING, counted, ratio
 
 # Subjects of pages: an optimization and what is claimed of it.
 
@@ -143,9 +143,15 @@ def _claimed(of: Label) -> Iterator[str]:
 
 def _promise(one: Judged) -> Iterator[str]:
     claim, findings = one
-    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in findings)
-    configs = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
+    configs = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, _verdicts(findings)
     return (escaped(config) or NOTHING for config in configs)
+
+
+def _verdicts(findings: Sequence[tuple[str, Finding]]) -> str:
+    """What each machine that tried it says; where none did, on how many it could not be tried, and why."""
+    told = [f"{machine}: {_ruled(one)}" for machine, one in findings if one.claim_verdict not in UNTRIED]
+    missing = Counter(str(one.claim_verdict) for _, one in findings)
+    return "; ".join(told or (f"{words} ({counted(many, 'machine')})" for words, many in missing.items()))
 
 
 def _ruled(finding: Finding) -> str:
@@ -191,7 +197,7 @@ def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
 def _of_parts(name: str, machines: Iterable[Machine]) -> Iterator[str]:
     """What an option makes of a part of the step beside a real accelerator, where nothing tells of the whole step."""
     settings = [(place, setting) for place, _ in machines for setting in place.settings]
-    real = [(place, setting) for place, setting in settings if setting.environment.accelerated]
+    real = [two for two in settings if two[1].environment.accelerated and not two[1].environment.emulated]
     rows = [
         (
             escaped(place.name),
@@ -222,7 +228,8 @@ _ALONE = (
     "Tables that begin with `Alone` hold speedups by one option, of training steps unless the cell says otherwise, "
     "against the baseline, in which every option is off, or over what the option needs. Intervals are of 95 %. Bold: "
     "faster, and the first losses agree. Plain, without a verdict: faster, but it trains something else, or by a "
-    "former table of an emulated device, whose steps were too short, so that it gained too much. "
+    "former table of an emulated device, whose steps were too short: what shortens the input gains less, what overlaps "
+    "it perhaps more. From the table: the step alone of an emulated device, of which nothing was measured. "
     f"{COMPOSED}: composed from the ratio of the loader or of the step alone. Of several levels, the one with the "
     "highest lower bound. "
     f"{NOTHING}: not measured, or it does not apply."
@@ -269,12 +276,6 @@ def answer(topic: Topic, name: str) -> StoredRow | None:
     return max(levels, key=low, default=None)
 
 
-def low(entry: StoredRow) -> float:
-    """The least that an answer leaves possible; of a disturbed one nothing is sure."""
-    shown = entry.row.shown
-    return shown.low if shown and shown.verdict is not Verdict.DISTURBED else 0.0
-
-
 def _cell(setting: Setting, topic: Topic, entry: StoredRow | None) -> str:
     """A ratio, its verdict where that is not plain, its level, what was timed, and what it needs."""
     if entry is None or entry.row.shown is None or topic.main is None:
@@ -289,7 +290,11 @@ def _cell(setting: Setting, topic: Topic, entry: StoredRow | None) -> str:
         facts.append(f"over {entry.table.name}")
     facts += ["former table"] if setting.is_former else []  # of step times
     bold = verdict.gains and learns_alike(entry.row) and not setting.is_former
-    words = [f"**{text}**" if bold else text, *([] if verdict.gains else [str(verdict)])]
+    is_of_table = entry.row.estimate is not None and entry.row.estimate.looked_up
+    words = [
+        f"**{text}**" if bold else text,
+        *([] if verdict.gains else ["from the table" if is_of_table else str(verdict)]),
+    ]
     return " ".join([*words, *([f"({escaped('; '.join(facts))})"] if facts else [])])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from harness.analyze.attribution import Attribution, Basis, interactions
-from harness.analyze.claims import ClaimVerdict, Finding
+from harness.analyze.claims import UNTRIED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
@@ -114,8 +114,8 @@ def _row(pair: Repeated) -> tuple[str, ...]:
 
 FORMER = (
     "This table of step times is a former one, whose host takes a quarter to a half of what that of a real H200 takes "
-    "for an operator, and in which leak's full-size step is up to 25 times too short: training steps gain less than "
-    "they read here. Loaders alone are right."
+    "for an operator, and in which leak's full-size step is up to 25 times too short. What shortens the input "
+    "gains less than it reads here; what overlaps it, as loader workers do, may gain more. Loaders alone are right."
 )
 
 # The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
@@ -336,11 +336,13 @@ MOST_NAMED = 10  # comparisons that nobody came to, beyond which they are counte
 
 def no_results(topic: Topic) -> Iterator[Part]:
     """Every comparison without a ratio, under the words that it shares with others; folded, since there are many."""
+    told = {_where(sheet, one) for sheet in topic.sheets for one in sheet.measured}
     absent = [
         (one_line(one.row.absence.words), _where(sheet, one))
         for sheet in topic.sheets
         for one in sheet.entries
         if one.row.absence is not None
+        if one.row.absence.outcome is not Outcome.NOT_MEASURED or _where(sheet, one) not in told
     ]
     planned = [(one_line(reason), escaped(label)) for label, reason in sorted(topic.no_results.items())]
     if alike := together((*absent, *planned)):
@@ -370,7 +372,7 @@ def _where(sheet: Sheet, entry: StoredRow) -> str:
 
 # The page of one workload on one machine: stacks, causes, every table with its plot, claims and missing results.
 
-_SILENT = {ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE}
+_SILENT = {ClaimVerdict.NO_RESULT, *UNTRIED}
 _STACK_COLUMNS = "stack", "options that are on", "timed on", "speedup, 95 %", "quality", "memory", "run"
 
 

@@ -16,6 +16,7 @@ from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import UNFINISHED
 from harness.analyze.sweep import Sweep
+from harness.analyze.verdict import Verdict
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
@@ -219,6 +220,12 @@ def faster_over_original(topic: Topic, found: StoredRow) -> str:
 def on_training(entry: StoredRow) -> str:
     """What an option comes to on training steps, with its interval as Markdown; composed of a part's ratio, a ~."""
     return ("" if entry.row.on_steps is None else COMPOSED) + unbroken(escaped(ratio(entry.row.shown)))
+
+
+def low(entry: StoredRow) -> float:
+    """The least that an answer leaves possible; of a disturbed one nothing is sure."""
+    shown = entry.row.shown
+    return shown.low if shown and shown.verdict is not Verdict.DISTURBED else 0.0
 
 
 def unbroken(text: str) -> str:

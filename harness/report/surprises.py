@@ -150,6 +150,11 @@ def _hardly(alone: Estimate, training: Estimate) -> bool:
     return math.log(training.high) <= _SHOWS * math.log(alone.ratio)
 
 
+def _still_hardly(alone: Estimate, whole: StoredRow, other: Estimate) -> bool:
+    """Whether another run's training shows as little; what is compatible with neither is another answer."""
+    return is_alike(whole, other) and _hardly(alone, other)
+
+
 def is_alike(entry: StoredRow, other: Estimate) -> bool:
     """Whether another run's estimate is compatible with a row's."""
     ours = entry.row.estimate
@@ -210,8 +215,7 @@ def _loader_alone(publication: Publication) -> Iterator[Fact]:
             if _hardly(alone, estimate):
                 text = f"{code(label)} makes the loader of {_link(where)} {estimated(one)} as fast by itself, and its "
                 weight = math.log(alone.ratio / estimate.ratio)
-                hardly = partial(_hardly, alone)
-                told = (one, _gains), (whole, hardly)
+                told = (one, _gains), (whole, partial(_still_hardly, alone, whole))
                 yield _fact(where, label, weight, f"{text}training {estimated(whole)}", *told)
 
 

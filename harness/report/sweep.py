@@ -35,6 +35,7 @@ EMULATED = (
     "leave possible. Pages of one emulated device run a small model, whose step is shorter: there the same option has "
     "another number."
 )
+SLOWED = 1.25  # times as long as beside the shortest steps: what loading may take without a word about it
 MOST_NAMED = 8  # options without a curve for one reason
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
@@ -58,8 +59,22 @@ def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, KnownT
     yield Text(HOW)
 
 
+def _slowed(sweep: Sweep) -> Iterator[str]:
+    """That loading itself takes longer beside longer steps, where it does; prediction and gains differ by that."""
+    loading = sorted(sweep.loading_s.items(), key=lambda one: one[1])
+    if loading and loading[-1][1] > SLOWED * loading[0][1]:
+        (soon_s, least_s), (late_s, most_s) = loading[0], loading[-1]
+        yield (
+            f"The reference's own loading takes {time(least_s)} a step beside steps of {time(soon_s)}, and "
+            f"{time(most_s)} beside steps of {time(late_s)}: while the device computes, what it reads leaves the "
+            "caches of a processor that others use too. Options that shorten loading gain by that as well. A host "
+            "of its own would lose less, and they would gain less beside long steps."
+        )
+
+
 def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
-    """What each option comes to: where it stops paying, and what it gives on known devices."""
+    """What loading does, and what each option comes to: where it stops paying, and what it gives on known devices."""
+    yield from _slowed(sweep)
     for curve in sweep.curves:
         told = [
             f"{name} ({time(at.step_s)} a step{_possible(at)}) {reached}"

@@ -27,7 +27,7 @@ from harness.core.protocol import LONGEST_SETTLING, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Bounds, Fault
 from harness.core.workload import Size
-from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
+from harness.run.fault import COURSES, LOADING, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
 from harness.run.fork_server import forked
 from harness.run.processes import (
     SUSPENDED,
@@ -336,13 +336,14 @@ class Host:
         """Refuses to wait for an arm whose time is up, or that somebody else has suspended."""
         if monotonic() > self._deadline_s:
             raise BudgetSpent
-        stopped = state_of(self.process.pid) == SUSPENDED
-        # Where several arms live, the workers of all but one are stopped by us.
-        if stopped or (monotonic() > until and self.arms < 2 and self._has_a_stopped_worker()):
+        stopped, is_late = state_of(self.process.pid) == SUSPENDED, monotonic() > until
+        stack = self._stack() if is_late and not stopped else ""
+        # Where several arms live, the workers of all but one are stopped by us, and so are those that nobody waits for.
+        if stopped or (self.arms < 2 and LOADING.search(stack) and self._has_a_stopped_worker()):
             words = "somebody else suspended it (SIGSTOP)"
             raise self._ended(Fault.SUSPENDED, words)
-        if monotonic() > until:
-            raise self._ended(*fault_silent(late, limit_s, self._stack(), self._log_tail()))
+        if is_late:
+            raise self._ended(*fault_silent(late, limit_s, stack, self._log_tail()))
 
     def _has_a_stopped_worker(self) -> bool:
         return any(state_of(one) == SUSPENDED for one in members_of(frozenset({self.process.pid})))

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep, time
-from typing import Self
+from typing import IO, Self
 
 import psutil
 
@@ -254,12 +254,13 @@ class _Writers:
 
     def _follow(self, command: list[str], show: Callable[[float], None]) -> str | None:
         """Runs a writing process with its helpers to the end; gives its last words if it failed."""
-        with self._begun(command) as process:
+        with tempfile.TemporaryFile("w+", errors="replace") as said, self._begun(command, said) as process:
             try:
                 for line in process.stdout or ():
                     show(float(line))
-                complaint = (process.stderr.read() if process.stderr else "").strip().splitlines()
                 process.wait()
+                said.seek(0)
+                complaint = said.read().strip().splitlines()
             finally:
                 end_groups([process.pid])  # which by now is empty or must not go on
                 self._sentinel.remove(process.pid)
@@ -267,14 +268,14 @@ class _Writers:
             return None
         return complaint[-1] if complaint else f"status {process.returncode}"
 
-    def _begun(self, command: list[str]) -> subprocess.Popen[str]:
+    def _begun(self, command: list[str], said: IO[str]) -> subprocess.Popen[str]:
         with self._lock:
             if self._is_stopped:
                 raise Mistake("Stopped before it began.")
             process = subprocess.Popen(
                 command,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=said,  # no pipe, which a writer of many words would fill
                 text=True,
                 start_new_session=True,
                 env=finding_modules(os.environ) | ONE_THREAD,
@@ -319,9 +320,10 @@ def _shown(count: int) -> str:
 def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> None:
     workload = read_catalogue(path, ledger=False).workload(workload_name)
     folder.mkdir(parents=True)
-    for share in workload.parts().prepare(folder, workload.sizes[size]):
-        sys.stdout.write(f"{share}\n")
-        sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w") as shares:
+        os.dup2(2, 1)  # where whatever a workload prints does not pass for a share
+        for share in workload.parts().prepare(folder, workload.sizes[size]):
+            print(share, file=shares, flush=True)
 
 
 # Services: servers that workloads talk to, started for a run.

@@ -329,12 +329,13 @@ class Attempt:
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         turns = self._settled(rounds, random)
         began_s = self.clock()
-        windows = numbered(order_of_windows(rounds, random), new=self._keeps_items)
+        windows, was = numbered(order_of_windows(rounds, random), new=self._keeps_items), 0
         for order, (position, number) in enumerate(windows):
             if turns is None or 0 not in self.arms or len(self.arms) == 1:
                 return
-            if position == 0:
+            if position and was == 0:  # what a treatment has begun, the reference may end
                 self.check_time()
+            was = position
             if position in self.arms:
                 self._window(position, order, began_s, turns, number)
 

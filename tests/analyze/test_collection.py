@@ -134,6 +134,21 @@ def test_what_a_search_measured_afresh_answers_however_few_degrees_of_freedom_it
     assert shown(chosen, afresh, later).ratio == pytest.approx(1.45), "what came after it was chosen by nothing"
 
 
+def test_what_a_second_search_chose_does_not_answer_for_what_both_measured_afresh() -> None:
+    first, second = (few(kept(replace(WORKERS, ratio=1.2), day=day), 0.2) for day in (2, 4))
+    first, second = (replace(one, matrix=replace(one.matrix, design=WINNER)) for one in (first, second))
+    chosen = known_to(kept(WORKERS, day=3), 0.05)
+    assert shown(first, chosen, second).ratio == pytest.approx(1.2)
+
+
+def test_a_run_whose_replicates_contradict_each_other_is_averaged_too() -> None:
+    """Else an average would hold those alone whose replicates agreed, by luck."""
+    usual = [known_to(kept(WORKERS, day=day), 0.03) for day in (2, 3)]
+    restless = changed(few(kept(replace(WORKERS, ratio=1.2), day=4), 0.2), outlying=True)
+    assert len(answer(*usual, restless).repeats) == 3
+    assert shown(*usual, restless).half_width > shown(*usual).half_width
+
+
 def test_replicates_that_agree_by_luck_are_not_averaged_for_it() -> None:
     """Their interval rests on windows, of which there are many; how processes differ is known no better for that."""
     usual = [few(kept(WORKERS, day=day), 0.1) for day in (2, 3)]

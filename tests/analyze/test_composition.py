@@ -13,6 +13,7 @@ from harness.analyze.composition import (
     Arrival,
     Composed,
     arrival,
+    average_of_composed,
     before_any,
     composed,
     precisions,
@@ -97,6 +98,35 @@ def test_what_is_surely_known_narrows_no_interval(degrees: int, error: float) ->
         found = composed(seen, [share, share], arrives)
         held += found.low <= truth <= found.high
     assert held / trials >= 0.94, held
+
+
+@pytest.mark.repeats
+@pytest.mark.parametrize("scatter", [0.2, 0.4])
+@pytest.mark.parametrize("share", [0.07, 0.3])
+def test_a_share_known_from_two_replicates_narrows_no_interval(share: float, scatter: float) -> None:
+    random, trials, held, arrives = np.random.default_rng(6), 1000, 0, Arrival(in_common=0.001, each=0.0)
+    swift = replace(part(0.0, 0.0), ratio=5.0, low=4.99, high=5.01)
+    for _ in range(trials):
+        seen = share * np.exp(random.normal(0, scatter, 2))
+        found = composed(swift, [float(one) for one in seen], arrives)
+        held += found.low <= 1 / (1 - share + share / 5) <= found.high
+    assert held / trials >= 0.92, held
+
+
+@pytest.mark.repeats
+@pytest.mark.parametrize("errors", [(0.01, 0.04, 0.04, 0.04), (0.02, 0.03, 0.04)])
+def test_runs_that_differ_are_not_decided_by_the_narrowest(errors: Sequence[float]) -> None:
+    random, trials, held = np.random.default_rng(7), 2000, 0
+    one = composed(part(0.0, 0.0), [0.3, 0.3])
+    for _ in range(trials):
+        logs = random.normal(0, 0.04, len(errors)) + random.normal(0, errors)
+        several = [
+            replace(one, ratio=math.exp(log), low=math.exp(log - 1.96 * error), high=math.exp(log + 1.96 * error))
+            for log, error in zip(map(float, logs), errors, strict=True)
+        ]
+        found = average_of_composed(several, 0.01)
+        held += found.low <= 1 <= found.high
+    assert held / trials >= 0.9, held
 
 
 def test_a_part_that_may_change_nothing_may_change_nothing_on_steps() -> None:

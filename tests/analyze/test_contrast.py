@@ -49,6 +49,18 @@ def test_it_is_welchs_interval_of_the_restarts() -> None:
     assert math.log(found.ratio) == pytest.approx(np.mean(ours) - np.mean(theirs))
 
 
+@pytest.mark.repeats
+@pytest.mark.parametrize("few", [0.02, 0.05])
+def test_all_of_ten_hold_together_where_two_replicates_stand_against_four(few: float) -> None:
+    """The least that a side is known within counts at the level of each of the ten."""
+    random, trials, held = np.random.default_rng(8), 300, 0
+    for _ in range(trials):
+        sides = ((random.normal(0, few, 2), random.normal(0, 0.01, 4)) for _ in range(10))
+        found = [contrast(estimate(map(float, ours)), estimate(map(float, theirs)), 10) for ours, theirs in sides]
+        held += all(one.low <= 1 <= one.high for one in found)
+    assert held / trials >= 0.9, held
+
+
 def test_where_both_sides_are_as_narrow_as_is_believed_so_is_the_contrast() -> None:
     found = contrast(TIGHT, TIGHT)
     expected = stats.t.ppf(0.975, 2 * LEAST_FREEDOM) * LEAST_SPREAD * math.sqrt(2 / 4)

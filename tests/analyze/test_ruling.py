@@ -91,6 +91,7 @@ def test_a_point_is_widened_by_a_quarter_of_its_gain_and_three_hundredths_at_lea
         (Bound.LOSS, {}, 1.1, 1.2, ClaimVerdict.OVERSTATED),  # a gain where a loss was promised
         (Bound.LOSS, {}, 0.997, 1.025, ClaimVerdict.OVERSTATED),  # no loss that matters, whatever else
         (Bound.LOSS, {}, 0.985, 1.025, ClaimVerdict.UNDECIDED),
+        (Bound.RANGE, {"low": 1.02, "high": 1.04}, 0.99, 1.01, ClaimVerdict.NO_EFFECT),
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.62, 0.7, ClaimVerdict.CONFIRMED),  # a cost
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.5, 0.59, ClaimVerdict.HARMFUL),  # a worse one
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.55, 0.65, ClaimVerdict.UNDECIDED),

@@ -177,6 +177,27 @@ def test_stacks_of_one_name_are_curves_of_their_own() -> None:
     assert [one.label for one in alone.curves] == ["all"]
 
 
+def test_loading_that_takes_longer_beside_longer_steps_is_told() -> None:
+    """As on a host whose caches others fill while the device computes; not of what workers load meanwhile."""
+
+    def words(load_s: tuple[float, float], workers: int | None = None) -> str:
+        told: list[Any] = []
+        for step_s, each_s in zip((0.002, 0.5), load_s, strict=True):
+            arm = seen(step_s, each_s, workers)
+            arm.launching_s = 0.0
+            row = SimpleNamespace(
+                label="a", estimate=estimate(1.5, 0.02), absence=None, treatment=arm, reference=arm,
+                comparison=SimpleNamespace(treatment=arm.config),
+            )  # fmt: skip
+            table = SimpleNamespace(config=arm.config, timing=Timing.STEP, rows=[row])
+            told.append((step_s, SimpleNamespace(cpu="some CPU", cores=2), [table]))
+        return to_markdown(sweep_parts(sweep_of(told), {}))
+
+    assert "takes 18 ms a step beside steps of 2 ms, and 80 ms beside steps of 500 ms" in words((0.018, 0.080))
+    assert "own loading" not in words((0.018, 0.022))
+    assert "own loading" not in words((0.018, 0.080), workers=2)
+
+
 def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
     # Beside a worker a step takes the longer of both: nothing to hide behind, then most, then ever less of the whole.
     times = np.geomspace(0.0005, 4.0, 80)

@@ -96,3 +96,9 @@ def test_what_became_of_promises_is_quoted_as_their_page_sums_it_up() -> None:
     assert not re.search(r"\d+ (?:overstated|without effect|harmful|failed)", words)
     quoted = f"of {promises} promises {held} held, none was refuted, and {otherwise} could only be tested under other"
     assert quoted in front
+
+
+def test_shared_processes_are_quoted_as_they_were_compared() -> None:
+    page, front = (" ".join(read(ROOT / name).split()) for name in ("docs/isolation.md", "README.md"))
+    every, alike = re.findall(r"Of (\d+) comparisons that were measured both ways .*?; (\d+) \(\d+ %\) are", page)[0]
+    assert f"{alike} of {every} such ratios do not contradict isolated ones" in front

@@ -148,7 +148,7 @@ THREATS = (
     ),
     Threat(
         "The garbage collector runs in some windows only",
-        "it is part of an arm's total time",
+        "it is part of an arm's total time, and its full passes come at a step that each arm draws",
         "garbage is collected",
     ),
     Threat(

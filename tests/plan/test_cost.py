@@ -270,6 +270,17 @@ def test_imports_that_the_first_workload_pays_for_make_no_other_look_slow() -> N
     assert untold.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s + 4.0)
 
 
+def test_a_new_root_imports_as_long_as_the_longest_before_it() -> None:
+    def next_s(first_s: float) -> float:
+        told = forecast(TWO, [])
+        told.learn(TWO.blocks[0], (1,), 10.0, imports_s=first_s)
+        told.learn(TWO.blocks[0], (1,), 6.0, imports_s=0.1)  # a part of steps, forked from the root that is there
+        told.learn(TWO.blocks[2], (1,), 6.0, imports_s=0.2)
+        return told.replicate_s(TWO.blocks[0], (1,), 1)
+
+    assert next_s(4.0) - next_s(1.0) == pytest.approx(3.0)
+
+
 def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:
     seen = [replace(one, step_s=0.3 / (1 + one.arm.position)) for one in records(0, 2.0) if isinstance(one, Ready)]
     before_s, after_s = (forecast(TWO, found).replicate_s(TWO.blocks[0], (1,)) for found in ([], seen))

@@ -7,10 +7,11 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Comparison, Configuration, Option, batch_scale, compose, parse_option, settings
 from harness.core.environment import Environment
-from harness.core.optimization import LEVEL, NEW_SHAPES, SEVERAL_ITEMS, Stage, Timing
+from harness.core.optimization import LEVEL, NEW_SHAPES, PARTS_OF_A_STEP, SEVERAL_ITEMS, Stage, Timing
 from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
+from harness.core.workload import Workload
 from harness.plan.designs import DESIGNS, against_itself, alone, combined, distributed, levels, stages
 from harness.plan.feasibility import Entry, Scope, all_options, based_on, compare, ordered, single
 from tests.analyze.synthetic import ENVIRONMENT
@@ -126,6 +127,26 @@ def test_as_found_is_compared_unless_it_is_the_reference_or_nothing() -> None:
     assert comparisons(combined(scope()))["original"].treatment.options == (Option(name="workers", level=3),)
     assert "original" not in comparisons(combined(scope("workers=3")))
     assert "original" not in comparisons(combined(scope(original=())))
+
+
+def test_no_part_of_a_loop_is_timed_that_may_run_ahead_of_its_gpu() -> None:
+    """Its step is no sum of loading and computing: a loader that costs nothing may gain nothing."""
+    catalogue = read_catalogue(ledger=False)
+    leak, known = catalogue.workload("leak"), catalogue.optimizations
+    loop = replace(leak, fixed={"deferred_metrics": "your loop reads its loss or not"})
+
+    def timed(workload: Workload, environment: Environment) -> set[Timing]:
+        found = replace(
+            scope(environment=environment, optimizations=tuple(known.values()), original=()),
+            workload=workload,
+            reference=Configuration(workload="leak", size="quick", batch=256),
+            known=known,
+        )
+        return {one.timing for one in comparisons(stages(found)).values()}
+
+    assert not timed(loop, GPU) & PARTS_OF_A_STEP
+    assert Timing.LOADER in timed(loop, ENVIRONMENT)
+    assert Timing.LOADER in timed(leak, GPU)
 
 
 def test_options_of_ranks_have_a_design_of_their_own() -> None:

@@ -98,6 +98,16 @@ def test_several_are_written_at_the_same_time(tmp_path: Path, invented: Make, co
     assert [one.written_s for one in ensure_all(tmp_path / "data", [(pair[0], "smoke")], lambda *_: None)] == [None]
 
 
+def test_what_a_workload_says_while_it_writes_neither_stops_it_nor_passes_for_a_share(
+    tmp_path: Path, invented: Make
+) -> None:
+    """More than a pipe holds, as progress bars and warnings are."""
+    talks = invented("one", "print('hello'); sys.stderr.write('x' * 200_000); sys.stderr.flush()")
+    told: list[tuple[int, float]] = []
+    ensure_all(tmp_path / "data", [(talks, "smoke")], lambda *one: told.append(one))
+    assert told == [(0, 0.5), (0, 1.0)]
+
+
 def test_on_one_core_they_take_turns(tmp_path: Path, invented: Make, cores: Cores) -> None:
     cores(1)
     found = ensured(tmp_path, [invented(name, "time.sleep(0.2)") for name in ("one", "two", "three")])
