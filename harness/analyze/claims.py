@@ -202,7 +202,7 @@ def trials(
     gathered = list(gather(plan, records))
     found = results(gathered, plan.protocol, thresholds)
     if emulated:
-        found = [looked_up(one.comparison, result) for one, result in zip(gathered, found, strict=True)]
+        found = [looked_up(one, result) for one, result in zip(gathered, found, strict=True)]
     return tuple(
         Trial(result=result, evidence=one, data=plan.data.get(one.comparison.treatment.workload, ""))
         for one, result in zip(gathered, found, strict=True)
@@ -326,7 +326,7 @@ def as_timed(
     if device_decides and name != AS_CLAIMED:
         on_gpu = any(one.device_s is not None for one in trial.evidence.windows)
         found.append(
-            f"on a model of size {name}, which leaves a GPU more idle than that of size {AS_CLAIMED}"
+            f"on a model of size {name}, which leaves the device more idle than that of size {AS_CLAIMED}"
             if on_gpu
             else f"with a step of size {name}, smaller than the real system's"
         )
@@ -633,6 +633,7 @@ def _quality(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
 # Emulated devices: only what their host does was timed, so that nothing is confirmed or refuted there.
 
 TOLD_EMULATED = frozenset({Timing.STEP, Timing.EPOCH})
+AHEAD = frozenset({"workers", "device_prefetch", "deferred_metrics"})  # load or train while the other goes on
 
 
 def on_emulated(found: Finding) -> Finding:
@@ -647,10 +648,12 @@ def on_emulated(found: Finding) -> Finding:
         return Finding(claim=claim, workload=found.workload, claim_verdict=here, words=words, parts=parts)
     sizes = {one.basis.config.size for one in (found, *parts) if one.basis}
     otherwise = [f"the device's step is not that of size {AS_CLAIMED}"] if sizes - {AS_CLAIMED} else []
-    if claim.bound not in {Bound.GAIN, Bound.LOSS}:  # which side of 1 a ratio lies on does not hang on the step time
+    if claim.bound not in {Bound.GAIN, Bound.LOSS}:
         otherwise.append("the device's step time comes from a table, which is too rough for a figure")
     elif word is ClaimVerdict.NO_EFFECT:
         otherwise.append("the device's step time comes from a table, and beside a longer step no loader shows")
+    elif word is ClaimVerdict.HARMFUL and claim.differing & AHEAD:  # what they cost beside a fast device they may gain
+        otherwise.append("the device's step time comes from a table, and beside another one it may gain")
     if word in _RULED and otherwise:
         words = "; ".join(filter(None, (*otherwise, found.words)))
         return replace(found, claim_verdict=ClaimVerdict.TESTED_OTHERWISE, words=words, parts=parts)

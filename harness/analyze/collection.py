@@ -9,7 +9,7 @@ from harness.analyze.composition import average_of_composed
 from harness.analyze.estimate import Estimate, average, surest_of
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table, notes
-from harness.analyze.quality import worst
+from harness.analyze.quality import Agreement, worst
 from harness.core.configuration import Configuration, is_control
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -121,7 +121,21 @@ def answered(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
     (docs/decisions/averages-of-runs.md).
     """
     asked = together((entry.question, entry) for entry in entries(runs))
-    return tuple(map(_answer, asked.values()))
+    return tuple(_doubted(_answer(answers), answers) for answers in asked.values())
+
+
+def _doubted(found: StoredRow, answers: Iterable[StoredRow]) -> StoredRow:
+    """An answer with the losses of a run that it does not rest on, where these differ or became nan.
+
+    Restlessness, few replicates and a later refusal say something of a ratio, and nothing against losses.
+    """
+    same = (one.row.quality for one in answers if one.run.version == found.run.version)
+    bad = worst(one for one in same if one and one.status in {Agreement.DIFFERS, Agreement.NAN})
+    ours = found.row.quality
+    if bad is None or ours is None or worst((ours, bad)) is ours:
+        return found
+    note = f"quality {bad.status} in another run: {bad.sentence}"
+    return replace(found, row=replace(found.row, quality=bad, notes=(*found.row.notes, note)))
 
 
 def _answer(answers: Sequence[StoredRow]) -> StoredRow:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import stats
 
-from harness.analyze.evidence import Evidence, tells_energy
+from harness.analyze.evidence import Evidence, Side, tells_energy
 from harness.analyze.grouping import together
 from harness.analyze.pairing import (
     SMALLEST_POOL,
@@ -27,7 +27,6 @@ from harness.analyze.pairing import (
 )
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
-from harness.core.configuration import Comparison
 from harness.core.emulation import BY_TABLE
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES, REPLICATES_ALONE, Protocol
@@ -296,17 +295,49 @@ def _disturbance(found: Pairs | Estimate) -> str | None:
 _Pool = tuple[str, str, int, Timing, bool, bool]
 
 
-OF_TABLE = "its device's table tells what launches and a step take, and nothing of it was measured"
+OF_TABLE = (
+    "its device's table tells what launches and a step take, and nothing of it was measured, or what was gives no "
+    "verdict alone"
+)
 
 
-def looked_up(comparison: Comparison, result: Estimate | Absence) -> Estimate | Absence:
-    """A result of an emulated device, without a verdict where its table decides the ratio."""
-    if isinstance(result, Absence):
+def looked_up(evidence: Evidence, result: Estimate | Absence) -> Estimate | Absence:
+    """A result of an emulated device, without a verdict where its table decides the ratio.
+
+    Of a stack too, whose verdict would be another one if the table gave both arms the same step.
+    """
+    comparison = evidence.comparison
+    if isinstance(result, Absence) or comparison.timing is Timing.LOADER:
         return result
     differing = {one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}
-    if comparison.timing is not Timing.COMPUTE and (not differing or not differing <= BY_TABLE):
-        return result
-    return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
+    known = bool(differing) and differing <= BY_TABLE
+    decided = result.verdict.gains or result.verdict.loses
+    in_part = decided and bool(differing & BY_TABLE) and _hangs_on_table(evidence, result)
+    if comparison.timing is Timing.COMPUTE or known or in_part:
+        return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
+    return result
+
+
+def _hangs_on_table(evidence: Evidence, found: Estimate) -> bool:
+    """Whether a ratio has another verdict without the table: were the treatment's step as long as the reference's."""
+    ours, theirs = (_in_table_s(side) for side in (evidence.treatment, evidence.reference))
+    windows = evidence.reference.windows
+    spent_s, steps = sum(one.wall_s for one in windows), sum(one.steps for one in windows)
+    if ours is None or theirs is None or not spent_s:
+        return False
+    saved = (theirs - ours) * steps / spent_s  # of the reference's step
+    low, high = (1 / max(1e-9, (1 / one if one else math.inf) + saved) for one in (found.low, found.high))
+    return verdict(low, high, found.thresholds.margin) is not found.verdict
+
+
+def _in_table_s(side: Side) -> float | None:
+    """What the table says of an arm's step: the device's time, or the host's for its launches where that is longer."""
+    names = "emulated_step_ms", "emulated_stage_ms", "emulated_host_ms"
+    told = next((one.effective for one in side.readies if names[0] in one.effective), None)
+    if told is None:
+        return None
+    step, stage, host = (float(told.get(name) or 0.0) for name in names)
+    return max(step + stage, host) / 1000
 
 
 def results(

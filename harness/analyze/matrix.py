@@ -304,7 +304,7 @@ def build_matrix(
     names = {one: plan.names.get(str(one), one.stack or "baseline") for one in references}
     rates = results(gathered, plan.protocol, thresholds)
     if environment.emulated:
-        rates = [looked_up(one.comparison, rate) for one, rate in zip(gathered, rates, strict=True)]
+        rates = [looked_up(one, rate) for one, rate in zip(gathered, rates, strict=True)]
     savings = energies(gathered, plan.protocol, thresholds)
     protocols = [
         replace(plan.protocol, replicates=block.replicates_in(plan.protocol))

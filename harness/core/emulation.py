@@ -184,8 +184,11 @@ def table_of(device: str) -> str:
 
 
 def is_former(device: str, driver: str | None) -> bool:
-    """Whether an environment's device was emulated by a table that was put right since; a named step time has none."""
-    return is_emulated(device) and step_named(device) is None and driver != table_of(device)
+    """Whether an environment's device was emulated by a table that was put right since.
+
+    Of a step time that was named too, whose launches and link are those of a table.
+    """
+    return is_emulated(device) and driver != table_of(device)
 
 
 def widest_band(device: str) -> float | None:

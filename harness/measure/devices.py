@@ -266,14 +266,19 @@ def cores_of(pid: int) -> frozenset[int]:
         return frozenset()
 
 
-def settle_backend(recipe: Recipe) -> None:
-    """Sets threads, precisions and cuDNN as the recipe says; PyTorch's own defaults are not trusted."""
+def settle_torch(recipe: Recipe) -> None:
+    """Sets threads, precisions and cuDNN as the recipe says, whatever a user's model or data set has set."""
     torch.set_num_threads(recipe.threads)
     torch.set_float32_matmul_precision(recipe.matmul_precision)
     torch.backends.cudnn.allow_tf32 = recipe.tf32_convolutions
     torch.backends.cudnn.benchmark = recipe.cudnn_benchmark
     torch.backends.cudnn.deterministic = recipe.cudnn_deterministic
     torch.autograd.set_detect_anomaly(recipe.anomaly_detection)
+
+
+def settle_backend(recipe: Recipe) -> None:
+    """Sets all that a process chooses as the recipe says; the defaults of PyTorch and Python are not trusted."""
+    settle_torch(recipe)
     _settle_garbage_collector(recipe)
     if len(multiprocessing.get_all_sharing_strategies()) > 1:  # macOS has but one, and refuses the other's name
         multiprocessing.set_sharing_strategy(recipe.sharing_strategy)

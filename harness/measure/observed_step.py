@@ -123,8 +123,12 @@ def watching(model: nn.Module) -> Iterator[Watch]:
     """Hooks on the model's layers for the time of the block."""
     watch = Watch()
 
-    def layer(module: nn.Module, _inputs: Any, output: Tensor) -> None:
+    def layer(module: nn.Module, _inputs: Any, output: Any) -> None:
+        if not isinstance(output, Tensor):  # of a user's own kind of layer
+            return
         watch.dtypes.add(str(output.dtype).removeprefix("torch."))
+        if isinstance(module, nn.Linear):  # whose outputs of four dimensions have no layout of pictures
+            return
         if output.dim() == 4 and (name := memory_format(output)):
             watch.formats.add(name)
         if output.dim() == 5 and memory_format(module.get_parameter("weight")) and (name := memory_format(output)):
@@ -132,7 +136,7 @@ def watching(model: nn.Module) -> Iterator[Watch]:
 
     def activation(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         watch.activations += 1
-        watch.overwriting += inputs[0].data_ptr() == output.data_ptr()
+        watch.overwriting += bool(inputs) and inputs[0].data_ptr() == output.data_ptr()
 
     def whole(_module: nn.Module, _inputs: Any, output: Any) -> None:
         watch.forwards += 1

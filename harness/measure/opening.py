@@ -140,7 +140,9 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     if task.recipe.nvtx:
         shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
     with observed_step.run_in_eager(trainee.model), trainee.graph.queued() if trainee.graph else nullcontext():
-        with observed_step.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
+        # Models that ask for gradients in their forward pass need them; sharded weights are gathered without.
+        quiet = torch.no_grad() if task.recipe.sharded_weights else nullcontext()
+        with observed_step.watching(trainee.model) as watch, quiet, trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
         shown |= observed_step.of_step(watch) | observed_step.of_training(trainee, opening.batches[0])
     shown |= observed_step.of_learning_rate(trainee.optimizer, task) | observed_step.of_precision(task.device)

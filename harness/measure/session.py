@@ -15,7 +15,7 @@ from torch.amp.grad_scaler import GradScaler
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.delay import Delay, delay_of
-from harness.measure.devices import Device
+from harness.measure.devices import Device, settle_torch
 from harness.measure.feed import Feed, open_feed
 from harness.measure.first_batches import FirstBatches
 from harness.measure.loop import Habit, examined, habits_of, recording
@@ -248,6 +248,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         synchronize=synchronizing((parallel, of_loss), recipe),
     )
     graph = StepGraph(trained_by(bound, update), device) if recipe.cuda_graph else None
+    settle_torch(recipe)  # again: what was built may have set threads or precisions, as some models do
     return Trainee(
         model=model,
         loss=loss,

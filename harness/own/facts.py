@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+import multiprocessing
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -87,6 +88,7 @@ MEASURED_AS = {
     "fused": "--only fused_optimizer", "__getitems__": "--only batched_fetch",
     "set_num_threads": "--only trainer_threads={}",
     "cudnn.benchmark": "--only cudnn_benchmark", "cudnn.deterministic": "--only cudnn_deterministic",
+    "detect_anomaly": "--only anomaly_detection",
 }  # fmt: skip
 
 
@@ -144,7 +146,9 @@ def order_of(loader: Any) -> tuple[bool, tuple[Note, ...]]:
 
 
 def _method(context: Any) -> str:
-    return "fork" if context is None else context.get_start_method()
+    """How a loader starts its workers: as it says, else as the file that was run says, else as Linux does."""
+    chosen = multiprocessing.get_start_method(allow_none=True) if context is None else context.get_start_method()
+    return chosen or "fork"
 
 
 def _text_of(dataset: Any) -> str:

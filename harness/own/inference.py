@@ -198,8 +198,13 @@ class Looking:
             fetches=fetches, in_order=in_order,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
             fixed=self.fixed, original=self._original(step), notes=self.notes,
-            says=said(self.source, step.kernel, self.job.clip_norm),
+            says=said(self.source, step.kernel, self.job.clip_norm) | self._of_trainer(),
         )  # fmt: skip
+
+    def _of_trainer(self) -> dict[str, str]:
+        """What a trainer's arguments switch on, which arms are given as options and not as the trainer does it."""
+        step = self.job.training_step
+        return {"has": ", ".join(getattr(step, "has", ())), "leaves_loss": str(getattr(step, "leaves_loss", False))}
 
     def _read_again(self, epoch_items: int, least_s: float, *, is_short: bool) -> tuple[bool, bool]:
         """Whether the data set keeps items, so that a short epoch hides their cost; whether all processes find them."""
@@ -468,9 +473,8 @@ class Looking:
 
     def _sends(self) -> None:
         """Whether the data set can be sent to a process that is no copy of the trainer."""
-        sent = Items(self.source.dataset, 1, self.shape, seeded=False, file=self.file)
-        try:
-            pickle.Pickler(_Nowhere(), protocol=pickle.DEFAULT_PROTOCOL).dump(sent)
+        try:  # without a copy of it in memory
+            pickle.Pickler(_Nowhere(), protocol=pickle.DEFAULT_PROTOCOL).dump((self.source.dataset, self.shape))
         except Exception as error:  # noqa: BLE001  whatever a user's class raises
             reason = f"the data set cannot be sent to a new process ({type(error).__name__}: {first_line(error)})"
             self.fixed["start_method"] = reason
@@ -511,6 +515,7 @@ SET_BY_FILES = {
     "cudnn_deterministic": ("cudnn.deterministic", "True"),
     "tf32_matmul": ("float32_matmul_precision", "high"),
     "medium_matmul_precision": ("float32_matmul_precision", "medium"),
+    "anomaly_detection": ("detect_anomaly", "True"),
 }
 
 
@@ -530,6 +535,9 @@ def settings_of_process() -> dict[str, str]:
         "float32_matmul_precision": told(torch.get_float32_matmul_precision, "high"),
         "cudnn.allow_tf32": told(lambda: torch.backends.cudnn.allow_tf32, otherwise=False),
         "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "detect_anomaly": torch.is_anomaly_enabled(),
+        "automatic garbage collection": gc.isenabled(),
+        "sharing_strategy": torch.multiprocessing.get_sharing_strategy(),
     }
     return {name: str(one) for name, one in found.items()}
 

@@ -23,6 +23,7 @@ from harness.own.items import (
     Items,
     Kept,
     Shape,
+    Source,
     batch_of,
     called,
     drawn_from,
@@ -274,6 +275,7 @@ class Builder:
     file: Path | None
     versions: Mapping[str, bool] = field(default_factory=dict)  # by the name of the option that asks for another one
     built_from: "Job | None" = None
+    asked: Mapping[str, Any] = field(default_factory=dict)  # the options of the user that its recipe has
     model: nn.Module | None = None
     kernel: dict[str, Any] = field(default_factory=dict)  # of the optimizer that was built last, as the job says it
     _shapes: dict[int, Shape] = field(default_factory=dict)
@@ -302,13 +304,13 @@ class Builder:
                 job = other
         return job
 
-    def _shape(self, job: "Job") -> Shape:
+    def _shape(self, job: "Job", source: Source | None = None) -> Shape:
         if id(job) not in self._shapes:
-            self._shapes[id(job)] = shape_of(job)
+            self._shapes[id(job)] = shape_of(job, source)
         return self._shapes[id(job)]
 
     def _model(self, _size: Size, recipe: Recipe) -> nn.Module:
-        self.built_from = job = self.changed(recipe)
+        self.built_from, self.asked = (job := self.changed(recipe)), dict(recipe.own)
         if job.loop is not None:
             self.model = None
             return Looping(job.fresh_step(), self._shape(job))
@@ -334,7 +336,11 @@ class Builder:
 
     def _dataset(self, _folder: Path, size: Size, recipe: Recipe) -> Dataset[Any]:
         job = self.changed(recipe)
-        dataset, count, shape = source_of(job).dataset, size.samples, self._shape(job)
+        source, count = source_of(job), size.samples
+        dataset, shape = (
+            source.dataset,
+            self._shape(job, source),
+        )  # of one call of the user's factory, which may take long
         if count > len(dataset):
             raise Mistake(
                 f"The data set has {len(dataset)} items, and an epoch here takes {count}; give every job and option of "
@@ -386,10 +392,20 @@ class Builder:
         }
         model = built.model.inner if isinstance(built.model, Stepping) else built.model
         seen = Built(dataset=built.dataset, model=model, loss=built.loss, device_stage=None, batch=built.batch)
-        shown |= {one.name: bool(one.active(seen)) for one in self.job.options}
+        shown |= {one.name: _is_active(one, seen, asked=bool(self.asked.get(one.name))) for one in self.job.options}
         if self.versions and self.file is not None:
             check_own(self.file)
         return shown | dict(self.versions) | {name: job is other for name, other in self.others.items()}
+
+
+def _is_active(option: Any, seen: Built, *, asked: bool) -> bool:
+    """Whether a user's option took effect: of an arm without it, what its test cannot look at has not."""
+    try:
+        return bool(option.active(seen))
+    except Exception:
+        if asked:
+            raise
+        return False
 
 
 def optimizer_of(job: "Job", model: nn.Module, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -17,7 +17,7 @@ from harness.core.configuration import (
     compose,
     unmet,
 )
-from harness.core.emulation import is_emulated, without_time
+from harness.core.emulation import is_emulated, step_named, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
@@ -178,6 +178,8 @@ def _check_config(scope: Scope, config: Configuration) -> None:
     if reason := scope.workload.unstackable(recipe, config.batch // parts):
         raise Conflict(reason)
     device = scope.environment.device
+    if is_emulated(device) and step_named(device) is None and config.batch != scope.workload.sizes[config.size].batch:
+        raise Conflict("an emulated device takes as long for each sample of any batch, which no real one does")
     if is_emulated(device) and (reason := without_time(device, scope.workload, config.size, size, recipe)):
         raise Conflict(reason)
     _check_service(scope, recipe)

@@ -76,8 +76,11 @@ def _at(matrix: Matrix, workload: str, label: str, profile: Profile) -> Epoch:
 
 
 def epoch_parts(matrix: Matrix) -> Iterator[Part]:
-    """The table with what it means; nothing where no size is the real system's."""
-    found = epochs(matrix)
+    """The table with what it means; nothing where no size is the real system's, nor beside a device that is emulated.
+
+    Its step times come from a table, of whose error intervals know nothing.
+    """
+    found = () if matrix.environment.emulated else epochs(matrix)
     if found:
         yield Heading("An epoch", 2)
         yield from tabled(_COLUMNS, map(_cells, found))

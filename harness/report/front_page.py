@@ -119,11 +119,11 @@ def _swept(places: Iterable[Place]) -> Iterator[Part]:
 
 def _heat_maps(publication: Publication) -> Iterator[Part]:
     """One matrix for each kind of device: of the environment that tells of most workloads, then has most ratios."""
-    found: dict[str, tuple[tuple[int, int], Place, Setting]] = {}
+    found: dict[str, tuple[tuple[bool, int, int], Place, Setting]] = {}
     for place in (one for one in publication.places if not one.sweeps):
         setting, one = place.richest, place.richest.environment
-        kind = f"Emulated {one.device.partition(':')[0]}" if one.emulated else one.device.upper()
-        told = sum(topic.is_of_today for topic in setting.topics), setting.ratios
+        kind = "emulated" if one.emulated else one.device
+        told = not setting.is_former, sum(topic.is_of_today for topic in setting.topics), setting.ratios
         if kind not in found or told > found[kind][0]:
             found[kind] = told, place, setting
     for _, place, setting in found.values():

@@ -419,6 +419,8 @@ def _crowding(found: Bottleneck) -> str:
 
 def _room(times: float, ideal: str) -> str:
     """What a stage's own rate leaves to gain; probed at a slow moment, it may be less than the training reaches."""
+    if 1 / CLEARLY <= times < 1:  # two probes differ by as much
+        return f", so {ideal} would gain hardly anything"
     if times < 1:
         return (
             " in a probe at a slow moment (a ratio is refused for it only where every replicate, of two or more, shows "

@@ -296,13 +296,18 @@ class Setting:
 
     @property
     def is_former(self) -> bool:
-        """Whether its device is emulated by a table that was put right since; a step given by its time has none."""
+        """Whether its device is emulated by a table that was put right since."""
         return is_former(self.environment.device, self.environment.driver)
 
     @property
     def key(self) -> str:
         """What its figures are called by."""
         return self.environment.digest + ("-contributed" if self.is_contributed else "")
+
+
+def _fullness(times: Mapping[float, Setting]) -> tuple[bool, int]:
+    """Of several sweeps of a host the last tells most: of today's table of launches, then of most step times."""
+    return not any(one.is_former for one in times.values()), len(times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +324,8 @@ class Place:
     def sweeps(self) -> tuple[Sweep, ...]:
         """Its workloads over the step time of emulated devices, as far as several times were measured.
 
-        A curve joins what was measured in one environment but for the device: of several the one with most step times.
+        A curve joins what was measured in one environment but for the device: of several one of today's table of
+        launches, then the one with most step times.
         What somebody else measured joins nothing of ours and never takes its place.
         """
         hosts: dict[tuple[str, bool, str], dict[float, Setting]] = {}
@@ -331,9 +337,9 @@ class Place:
                     key = topic.name, setting.is_contributed, host.digest
                     hosts.setdefault(key, {}).setdefault(at_s, setting)
         most: dict[tuple[str, bool], dict[float, Setting]] = {}
-        for (name, theirs, _), times in hosts.items():
-            if len(times) > len(most.get((name, theirs), ())):
-                most[name, theirs] = times
+        newest_last = list(hosts.items())[::-1]
+        for (name, theirs, _), times in sorted(newest_last, key=lambda one: _fullness(one[1])):
+            most[name, theirs] = times
         found = (
             (at_s, setting.environment, [one.main.table for one in setting.topics if one.name == name and one.main])
             for (name, theirs), times in most.items()

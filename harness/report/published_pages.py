@@ -12,7 +12,7 @@ from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Outcome
-from harness.core.emulation import widest_band
+from harness.core.emulation import step_named, widest_band
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
@@ -116,6 +116,11 @@ FORMER = (
     "This table of step times is a former one, whose host takes a quarter to a half of what that of a real H200 takes "
     "for an operator, and in which leak's full-size step is up to 25 times too short. What shortens the input "
     "gains less than it reads here; what overlaps it, as loader workers do, may gain more. Loaders alone are right."
+)
+
+FORMER_LAUNCHES = (
+    "The launches within these steps are those of a former table, whose host takes a quarter to a half of what that of "
+    "a real H200 takes for an operator: a host that runs ahead of the device hides less behind them than it would."
 )
 
 # The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
@@ -413,7 +418,7 @@ def _setting_parts(setting: Setting, topic: Topic, manual: str | None) -> Iterat
     if setting.is_contributed:
         yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
     if setting.is_former:
-        yield from ("", FORMER)
+        yield from ("", FORMER if step_named(setting.environment.device) is None else FORMER_LAUNCHES)
     yield from _in_order(topic, manual)
     yield from _stacks(topic)
     yield from _decomposition(setting, topic)

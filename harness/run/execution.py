@@ -141,9 +141,18 @@ class Campaign:
         before = self.attempts
         for block in (one for one in blocks if one.replicates):
             for replicate in self._due(block)[:1]:
-                if end is None or replicate < end:
-                    self._measure(block, replicate, *self._worth_beginning(block, replicate))
+                wanted = self._worth_beginning(block, replicate)
+                if end is None or (replicate < end and self._leaves_parts(blocks, block, wanted, replicate)):
+                    self._measure(block, replicate, *wanted)
         return self.attempts > before
+
+    def _leaves_parts(self, blocks: Iterable[Block], block: Block, positions: Sequence[int], replicate: int) -> bool:
+        """Whether a further replicate leaves time for a part of the steps of each workload that has had none."""
+        parts = [one for one in blocks if one.timing in PARTS_OF_A_STEP]
+        begun = {one.reference.workload for one in parts if self._kept.get((one.identity, 0))}
+        firsts = {one.reference.workload: one for one in reversed(parts) if one.reference.workload not in begun}
+        parts_s = FEWEST_REPLICATES * sum(self._forecast.replicate_s(one, (1,)) for one in firsts.values())
+        return self._replicate_s(block, positions, replicate) + parts_s <= self._left_s()
 
     def _due(self, block: Block) -> list[int]:
         """What is left of the replicates that others do not have, for treatments that have begun."""
@@ -310,9 +319,8 @@ class Campaign:
             fair_s = max(fair_s, left_s - replicates * sum(after))
         most_s = min(left_s / replicates, self._left_s())
         # Of single ones some cost less than what comes first.
-        fewer: list[Sequence[int]] = [wanted[: _least_of(block)], *((one,) for one in wanted[1:])]
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or next(
-            filter(None, (self._fitting(block, few, most_s) for few in fewer)), ()
+            filter(None, (self._fitting(block, (one,), most_s) for one in wanted)), ()
         )
 
     def _least_s(self, block: Block) -> float:

@@ -399,7 +399,7 @@ def emulated(ratio: float, size: str = "standard", **facts: Any) -> Finding:
     [
         (1.75, ClaimVerdict.HOLDS_EMULATED),
         (1.0, ClaimVerdict.TESTED_OTHERWISE),  # a longer step, which the table may have, hides a loader
-        (0.8, ClaimVerdict.FAILS_EMULATED),
+        (0.8, ClaimVerdict.TESTED_OTHERWISE),  # and gives workers something to hide behind
     ],
 )
 def test_an_emulated_device_has_verdicts_of_its_own(ratio: float, word: ClaimVerdict) -> None:
@@ -411,7 +411,12 @@ def test_an_emulated_device_has_verdicts_of_its_own(ratio: float, word: ClaimVer
 
 def test_a_claim_that_fails_on_an_emulated_device_says_how() -> None:
     assert emulated(1.0, bound=Bound.GAIN).words.startswith("the device's step time comes from a table, and beside")
-    assert emulated(0.8, bound=Bound.GAIN).words == "harmful"
+    assert "beside another one it may gain" in emulated(0.8, bound=Bound.GAIN).words
+    harmful = judged(claim(bound=Bound.GAIN), records(0, 0.8))
+    assert harmful.basis is not None
+    basis = replace(harmful.basis, config=replace(harmful.basis.config, size="standard"))
+    found = on_emulated(replace(harmful, claim=claim(bound=Bound.GAIN, treatment="direct_collate"), basis=basis))
+    assert (found.claim_verdict, found.words) == (ClaimVerdict.FAILS_EMULATED, "harmful")
 
 
 @pytest.mark.parametrize("ratio", [1.75, 4.0, 1.2])

@@ -168,6 +168,19 @@ def test_notes_of_every_run_and_the_worst_quality_stay() -> None:
     assert found.quality.status is Agreement.DIFFERS
 
 
+def test_losses_that_differ_in_a_run_that_no_average_holds_count_all_the_same() -> None:
+    calm, restless = (known_to(kept(WORKERS, day=day), 0.1) for day in (2, 3))
+    restless = changed(restless, drift=1.0)
+    (table,) = restless.matrix.tables
+    (row,) = table.rows
+    worse = replace(row, quality=Quality(Agreement.NAN, "the treatment's loss is not a finite number from step 6 on"))
+    restless = replace(restless, matrix=replace(restless.matrix, tables=(replace(table, rows=(worse,)),)))
+    found = answer(calm, restless).row
+    assert found.quality is not None
+    assert found.quality.status is Agreement.NAN
+    assert any(one.startswith("quality nan in another run") for one in found.notes)
+
+
 def test_one_run_is_what_it_is() -> None:
     run = kept(WORKERS, day=2)
     assert answer(run).row is run.matrix.tables[0].rows[0]

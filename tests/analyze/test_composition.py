@@ -101,19 +101,6 @@ def test_what_is_surely_known_narrows_no_interval(degrees: int, error: float) ->
 
 
 @pytest.mark.repeats
-@pytest.mark.parametrize("scatter", [0.2, 0.4])
-@pytest.mark.parametrize("share", [0.07, 0.3])
-def test_a_share_known_from_two_replicates_narrows_no_interval(share: float, scatter: float) -> None:
-    random, trials, held, arrives = np.random.default_rng(6), 1000, 0, Arrival(in_common=0.001, each=0.0)
-    swift = replace(part(0.0, 0.0), ratio=5.0, low=4.99, high=5.01)
-    for _ in range(trials):
-        seen = share * np.exp(random.normal(0, scatter, 2))
-        found = composed(swift, [float(one) for one in seen], arrives)
-        held += found.low <= 1 / (1 - share + share / 5) <= found.high
-    assert held / trials >= 0.92, held
-
-
-@pytest.mark.repeats
 @pytest.mark.parametrize("errors", [(0.01, 0.04, 0.04, 0.04), (0.02, 0.03, 0.04)])
 def test_runs_that_differ_are_not_decided_by_the_narrowest(errors: Sequence[float]) -> None:
     random, trials, held = np.random.default_rng(7), 2000, 0

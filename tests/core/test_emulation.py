@@ -177,6 +177,7 @@ def test_a_part_of_an_update_takes_its_part_of_the_time() -> None:
             Request(workloads=("spoof",), device="emulated:25ms", only=("batch=24",)),
             "as long for each sample of any batch",
         ),
+        (Request(workloads=("leak",), device="emulated:h200", batch=5632), "as long for each sample of any batch"),
     ],
 )
 def test_what_no_time_is_known_for_is_refused_in_the_reference_and_in_a_batch_too(

@@ -53,6 +53,38 @@ def test_a_model_that_never_becomes_channels_last_is_not_engaged() -> None:
     assert inactive({"memory_format": "channels_last"}, shown) == ("memory_format is contiguous, not channels_last",)
 
 
+def test_pixels_that_pass_through_linear_layers_leave_convolutions_channels_last() -> None:
+    """As in ConvNeXt: a linear layer over the last of four dimensions has no layout of pictures."""
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution, self.linear = nn.Conv2d(3, 4, 3), nn.Linear(4, 4)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.linear(self.convolution(inputs).permute(0, 2, 3, 1).contiguous())
+
+    model = Mixed().to(memory_format=torch.channels_last)
+    images = torch.rand(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    assert seen(model, Recipe(), images)["memory_format"] == "channels_last"
+
+
+def test_layers_that_give_several_tensors_are_passed_over() -> None:
+    class Two(nn.Linear):
+        def forward(self, inputs: Tensor) -> Any:
+            return super().forward(inputs), inputs
+
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = Two(4, 4)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.layer(inputs)[0]  # type: ignore[no-any-return]
+
+    assert seen(Masked(), Recipe(), torch.rand(2, 4))["layer_dtypes"] == ""
+
+
 def test_autocast_is_seen_in_the_types_that_layers_give() -> None:
     recipe = Recipe(autocast="bfloat16")
     images = torch.rand(2, 3, 8, 8)

@@ -1,6 +1,7 @@
 """Jobs: what is seen of them, how they are built anew, and the sentence for each wrong use."""
 
 import functools
+import multiprocessing
 import pickle
 import random
 import re
@@ -20,9 +21,11 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset,
 import speedmatrix as sm
 from harness.core.own_file import TOLD, Address
 from harness.core.recipe import Recipe
+from harness.core.workload import Built
 from harness.own import inference, items
 from harness.own.items import Indexed, Items, Kept, drawn_from
 from harness.own.job import Job, OwnOption
+from harness.own.parts import _is_active
 from tests.own.trainings import Augmented, Derived, Named, Net, Pictures, Ragged, named_loss, sgd
 
 
@@ -422,6 +425,20 @@ def test_what_a_loader_says_is_taken() -> None:
     assert not any("prefetch_factor" in name for name in facts.original)
     loader = DataLoader(Pictures(), batch_size=16, num_workers=1, prefetch_factor=3)
     assert "prefetch_factor=3" in a_job(dataset=loader, batch=None).facts.original
+
+
+def test_workers_begin_as_the_file_says_where_the_loader_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda **_: "spawn")
+    loader = DataLoader(Pictures(), batch_size=16, num_workers=1)
+    assert "start_method=spawn" in a_job(dataset=loader, batch=None).facts.original
+
+
+def test_the_test_of_an_option_that_cannot_look_at_the_usual_model_ends_no_arm() -> None:
+    head = sm.option("head", change=lambda job: job, active=lambda built: built.model.head is not None)
+    seen = Built(dataset=Pictures(), model=nn.Linear(2, 2), loss=nn.Identity(), device_stage=None, batch=None)
+    assert not _is_active(head, seen, asked=False)
+    with pytest.raises(AttributeError):
+        _is_active(head, seen, asked=True)
 
 
 def test_an_optimizer_without_kernels_leaves_those_options_out() -> None:

@@ -66,6 +66,11 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     ) in words
 
 
+def test_a_probe_that_is_slower_by_a_hair_was_at_no_slow_moment() -> None:
+    words = cause("baseline", bottleneck(100.0, loader_rate=125.0, compute_rate=98.0))
+    assert "its step alone reaches 98 samples/s, so a perfect input would gain hardly anything;" in words
+
+
 def test_of_what_a_perfect_input_would_gain_waiting_is_told_apart() -> None:
     """Loader workers take the step's cores, so that the step alone is faster by more than its waiting."""
     words = cause("all", bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02, loads_beside=True))

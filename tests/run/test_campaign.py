@@ -195,6 +195,19 @@ def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_
         }
 
 
+def test_third_replicates_of_whole_steps_leave_every_workload_time_for_a_part(plan: Plan) -> None:
+    """In a slow hour as well: a ratio of a part that nobody has is worth more than a narrower one."""
+    for budget_s, slower in ((400.0, 0.4), (400.0, 0.5)):
+        records: list[Record] = []
+        timed(plan, records, budget_s, slower).run()
+        found = Counter(ratios_in_order(plan, records))
+        windows = [one for one in records if isinstance(one, Window)]
+        assert min(found.values()) >= 2
+        parts = {one.arm.block for one in windows if one.timing in PARTS_OF_A_STEP}
+        third = {one.arm.block for one in windows if one.timing not in PARTS_OF_A_STEP and one.arm.replicate == 2}
+        assert len(parts) >= len(third)
+
+
 def test_fourth_replicates_come_once_parts_of_steps_have_had_their_turn(plan: Plan) -> None:
     records: list[Record] = []
     timed(plan, records, 8000.0).run()
