@@ -112,8 +112,8 @@ def read_workload(path: Path) -> Workload:
     `train.py:job` names the job, `train.py:job,other` a second one that is compared with it.
     """
     where = parse_address(str(path))
+    here = replace(where, path=where.path.resolve())  # before its code runs, which may go to another folder
     found = read_file(where.path)
-    here = replace(where, path=where.path.resolve())
     if isinstance(workload := found.names.get("WORKLOAD"), Workload) and not where.names:
         return replace(workload, path=str(here))
     first, *others = _jobs(found, where)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -282,15 +283,16 @@ def _gradients_are_gone(optimizer: torch.optim.Optimizer) -> bool:
 
 
 @contextmanager
-def backwards_into(model: nn.Module) -> Iterator[list[None]]:
-    """One entry for each backward pass within the block whose gradients reached the model's last weights."""
-    passes: list[None] = []
-    last = [one for one in model.parameters() if one.requires_grad][-1]
-    hook = last.register_post_accumulate_grad_hook(lambda _: passes.append(None))
+def backwards_into(model: nn.Module) -> Iterator[Counter[int]]:
+    """How many backward passes within the block reached each of the model's weights; some are in no step's graph."""
+    passes = Counter[int]()
+    trained = [one for one in model.parameters() if one.requires_grad]
+    hooks = [one.register_post_accumulate_grad_hook(lambda weight: passes.update([id(weight)])) for one in trained]
     try:
         yield passes
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

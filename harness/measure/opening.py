@@ -82,7 +82,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         batches=batches,
         host_batch=seen[0],
         pinned=pinned,
-        backwards=len(backwards),
+        backwards=max(backwards.values(), default=0),
         habits=observed_process.of_habits(session.trainee.habits, before, observed_process.tally(device), steps),
         fetched_s=() if session.task.first else tuple(agreed(fetched_s)),
     )

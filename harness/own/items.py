@@ -461,4 +461,16 @@ def shapes_of(item: Any) -> tuple[tuple[int, ...], ...]:
 
 def bytes_of(items: Any) -> int:
     """Bytes of the tensors and arrays in an item or a batch, and about those of what else lies in it."""
-    return sum(one.nbytes if isinstance(one, (Tensor, np.ndarray)) else sys.getsizeof(one) for one in leaves_of(items))
+    return sum(map(_bytes, leaves_of(items)))
+
+
+def _bytes(one: Any) -> int:
+    """What lies in memory for a value; of a class that keeps its content elsewhere, as pictures do, when it is sent."""
+    if isinstance(one, (Tensor, np.ndarray)):
+        return one.nbytes
+    if isinstance(one, (str, bytes, int, float, bool, type(None))):
+        return sys.getsizeof(one)
+    try:
+        return len(pickle.dumps(one))
+    except Exception:  # noqa: BLE001  whatever a user's class raises
+        return sys.getsizeof(one)

@@ -359,6 +359,27 @@ def test_what_a_table_decides_gets_no_verdict() -> None:
     assert not any("nothing of it was measured" in note for note in rows[Timing.LOADER].notes)
 
 
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.0, Verdict.FASTER), (0.1, Verdict.FASTER), (0.32, Verdict.UNDECIDED)]
+)
+def test_a_stack_whose_verdict_rests_on_the_table_gets_none(share: float, verdict: Verdict) -> None:
+    """Of 1.5x a third of the reference's step is gained: nothing is left where the table says that of both steps."""
+    environment = replace(ENVIRONMENT, device="emulated:a100", accelerator="emulated A100")
+    both, found = comparison("set_to_none", "workers"), records(0, 1.5, **STARTS["workers"])
+    theirs = [one for one in found if isinstance(one, Window) and one.arm.position == 0]
+    step_ms = 1000 * sum(one.wall_s for one in theirs) / sum(one.steps for one in theirs)
+    told = [
+        replace(one, effective={**one.effective, "emulated_step_ms": step_ms * (0.5 - share * (one.arm.position == 1))})
+        if isinstance(one, Ready)
+        else one
+        for one in found
+    ]
+    (row,) = build_matrix(plan(both), told, environment).rows
+    assert row.estimate is not None
+    assert row.estimate.verdict is verdict
+    assert row.estimate.looked_up == (verdict is Verdict.UNDECIDED)
+
+
 def test_what_launching_takes_an_emulated_devices_host_is_told_of_its_arms() -> None:
     found = [
         replace(one, effective={**one.effective, "emulated_host_ms": 30.8}) if isinstance(one, Ready) else one
