@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from random import Random
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -221,17 +220,27 @@ def give_back(device: Device) -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def collect_at_any_step() -> None:
-    """Draws when Python's next full collection comes, which looks at every object and takes a tenth of a second.
+DUE = 0.7  # of what Python waits for before it looks at every object again
 
-    It comes when a quarter as many objects have grown old as the last one left, which is as many steps later in every
-    process. The reference, which takes most steps, would meet it in each replicate, and its treatments in none.
+
+def old_objects() -> int:
+    """Objects that have grown old: right behind a full collection those that it left."""
+    return len(gc.get_objects(generation=2))
+
+
+def collected_when_due(left: int) -> int:
+    """Collects now what Python soon would; gives how many objects the last full collection has left.
+
+    A full collection looks at every object, for a tenth of a second and more, once a quarter as many have grown old as
+    the last one left. That is as many steps later in every process: the reference, which takes most steps, would meet
+    it in its windows, and its treatments would not. So it comes before a window, in every arm.
     """
-    if gc.isenabled():
-        # Not from the random numbers of a training, which are the same in every replicate.
-        old: list[list[None]] = [[] for _ in range(Random().randrange(1 + len(gc.get_objects(generation=2)) // 4))]
-        gc.collect(1)  # so that these have grown old
-        old.clear()
+    if not gc.isenabled() or 2 * gc.get_count()[2] < gc.get_threshold()[2]:
+        return left
+    if old_objects() < left * (1 + DUE / 4):
+        return left
+    gc.collect()
+    return old_objects()
 
 
 # Cores: which of them a process may run on.

@@ -17,7 +17,7 @@ from harness.core.recipe import AVERAGED_EVERY, Value, patched
 from harness.core.records import EPOCH_READ, FILLED, IN_PART, STILL_FILLING
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
-from harness.measure.devices import Device, collect_at_any_step, give_back, timed
+from harness.measure.devices import Device, give_back, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.ranks import agreed, averaged, of_link, of_ranks, of_updates, watched_update
@@ -497,4 +497,3 @@ def forget(opening: Opening, device: Device) -> None:
     # This looks at every imported object and takes a quarter of a second. `gc.freeze` when an arm begins would avoid
     # that, but loader workers inherit it: their own collections would be cheaper than in a training.
     give_back(device)
-    collect_at_any_step()

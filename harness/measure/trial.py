@@ -16,7 +16,17 @@ from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
 from harness.measure.delay import begun
-from harness.measure.devices import Device, effective_backend, marked, moments, settle_process, stamped, timed
+from harness.measure.devices import (
+    Device,
+    collected_when_due,
+    effective_backend,
+    marked,
+    moments,
+    old_objects,
+    settle_process,
+    stamped,
+    timed,
+)
 from harness.measure.evaluation import Interlude
 from harness.measure.gpu import Board, board_of
 from harness.measure.loop import Diverged
@@ -59,6 +69,7 @@ class Trial:
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
+    old_objects: int = field(default_factory=old_objects)  # that the last full collection of garbage left, or fewer
     _left_at: int | None = None  # batches that workers had finished when the last window ended
 
     def settle(self, steps: int, offset: int) -> int:
@@ -112,6 +123,7 @@ class Trial:
 
         def taken() -> dict[str, Any]:
             strangers, slipped = self.board.strangers(), self._slipped()
+            self.old_objects = collected_when_due(self.old_objects)
             # Whoever reads the counter later lets a device run out of work that it does not do at once.
             energy_j = self.board.energy_j() if self.session.task.device.asynchronous else None
             self._go_on()
@@ -322,6 +334,7 @@ def _warmed(
     if loader:  # of a batch that lay ready a step alone was timed
         warm = replace(warm, step_s=max(warm.step_s, session.task.size.batch / loader))
     forget(opening, session.task.device)
+    trial.old_objects = old_objects()
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
         once = trial.timing is Timing.EVALUATION or trial.protocol.is_slow(warm.step_s)

@@ -1,55 +1,53 @@
-"""The collector's full passes: they come at another step of every arm, so that no arm alone meets them."""
+"""The collector's full passes: they come before a window, so that no arm alone meets them."""
 
 import gc
-import random
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 
-from harness.measure.devices import collect_at_any_step
-
-DRAWS = 12
+from harness.measure.devices import collected_when_due, old_objects
 
 
-def objects_until_a_full_pass(before: Callable[[], object]) -> int:
-    """How many objects grow old, in thousands, until the collector looks at all."""
-    passes: list[None] = []
+@pytest.fixture
+def passes() -> Iterator[list[None]]:
+    """One entry for each full pass."""
+    found: list[None] = []
 
     def count(phase: str, told: dict[str, int]) -> None:
-        passes.extend([None] * (phase == "stop" and told["generation"] == 2))
+        found.extend([None] * (phase == "stop" and told["generation"] == 2))
 
     gc.collect()
-    before()
     gc.callbacks.append(count)
-    try:
-        kept: list[list[list[None]]] = []
-        while not passes:
-            kept.append([[] for _ in range(1000)])
-    finally:
-        gc.callbacks.remove(count)
-    return len(kept)
+    yield found
+    gc.callbacks.remove(count)
 
 
-def test_full_passes_come_at_any_time_up_to_the_usual_one() -> None:
-    usual = objects_until_a_full_pass(lambda: None)
-    drawn = [objects_until_a_full_pass(collect_at_any_step) for _ in range(DRAWS)]
-    assert usual == pytest.approx(objects_until_a_full_pass(lambda: None), rel=0.2), "else there is nothing to draw"
-    assert min(drawn) < 0.6 * usual
-    assert max(drawn) > min(drawn) * 1.3
-    assert max(drawn) < 1.3 * usual
+def test_no_full_pass_comes_between_two_that_were_due(passes: list[None]) -> None:
+    """Steps that keep some objects, in windows that are short against the time between two passes."""
+    left, kept, within, before = old_objects(), list[list[list[None]]](), 0, 0
+    for _ in range(400):
+        count = len(passes)
+        left = collected_when_due(left)
+        before += len(passes) - count
+        count = len(passes)
+        kept += [[[] for _ in range(1000)]]  # a window
+        within += len(passes) - count
+    assert before >= 1, "as many objects have grown old"
+    assert not within
 
 
-def test_where_nothing_is_collected_nothing_is_drawn() -> None:
+def test_a_pass_that_is_far_away_is_not_run(passes: list[None]) -> None:
+    left = old_objects()
+    assert collected_when_due(left) == left
+    assert not passes
+
+
+def test_where_nothing_is_collected_nothing_is_run(passes: list[None]) -> None:
     gc.disable()
     try:
-        before = gc.get_stats()[1]["collections"]
-        collect_at_any_step()
-        assert gc.get_stats()[1]["collections"] == before
+        kept = [[] for _ in range(400_000)]  # type: ignore[var-annotated]
+        assert collected_when_due(1) == 1
+        assert kept
+        assert not passes
     finally:
         gc.enable()
-
-
-def test_a_trainings_own_random_numbers_stay_as_they_were() -> None:
-    state = random.getstate()
-    collect_at_any_step()
-    assert random.getstate() == state

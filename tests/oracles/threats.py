@@ -148,7 +148,7 @@ THREATS = (
     ),
     Threat(
         "The garbage collector runs in some windows only",
-        "it is part of an arm's total time, and its full passes come at a step that each arm draws",
+        "what a training asks for is part of its total time; Python's own full passes come between windows, in every arm",
         "garbage is collected",
     ),
     Threat(
