@@ -196,7 +196,7 @@ def sweep_table(sweep: Sweep) -> Iterator[Part]:
 # The figure: one line for each option, over the logarithm of the step time.
 
 _LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 64, 176, 100, 300, 62  # pixels
-NAME = 34  # that the name of a device takes
+LETTER = 7.0  # the width of one of a device's name at most
 COLOURS = (BLUE, GREEN, VIOLET, AMBER, RED, GREY)
 Scale = Callable[[float], float]  # a value to its place in pixels
 Span = tuple[float, float]  # of an axis, as logarithms
@@ -257,11 +257,13 @@ def _known(x_of: Scale, known: Mapping[str, float]) -> Iterator[Shape]:
     for name, at in known.items():
         names.setdefault(at, []).append(name)
     for at, alike in sorted(names.items()):
-        x, half = x_of(at), NAME * (len(alike) - 1) / 2
-        row = next((number for number, end in enumerate(ends) if x - half - end > NAME), 3)
-        ends[row] = x + half
+        text = ", ".join(alike)
+        x, half = x_of(at), LETTER * len(text) / 2
+        centre = max(x, half)  # the names of many would reach beyond the left edge
+        row = next((number for number, end in enumerate(ends) if centre - half - end > LETTER), 3)
+        ends[row] = centre + half
         yield Line(x1=x, y1=_TOP - 4, x2=x, y2=_TOP + _HEIGHT, is_dashed=True, opacity=0.5)
-        yield Label(x=x, y=_TOP - 12 - 12 * row, text=", ".join(alike), anchor="center", size=11)
+        yield Label(x=centre, y=_TOP - 12 - 12 * row, text=text, anchor="center", size=11)
 
 
 def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[float]) -> Iterator[Shape]:

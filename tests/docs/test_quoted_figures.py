@@ -95,7 +95,7 @@ def test_what_became_of_promises_is_quoted_as_their_page_sums_it_up() -> None:
     otherwise = re.findall(r"(\d+) tested under other conditions than promised", words)[0]
     assert not re.search(r"\d+ (?:overstated|harmful|failed)", words)
     idle = re.findall(r"(\d+) without effect", words)[0]
-    quoted = f"of {promises} promises {held} held, {idle} was without effect, and {otherwise} could only be tested under"
+    quoted = f"of {promises} promises {held} held, {idle} was without effect, and {otherwise} could only be tested"
     assert quoted in front
 
 

@@ -148,7 +148,7 @@ THREATS = (
     ),
     Threat(
         "The garbage collector runs in some windows only",
-        "what a training asks for is part of its total time; Python's own full passes come between windows, in every arm",
+        "what a training asks for is part of its time; Python's own full passes come between windows, in every arm",
         "garbage is collected",
     ),
     Threat(
