@@ -92,11 +92,15 @@ MEASURED_AS = {
 }  # fmt: skip
 
 
-def said(source: Source, kernel: Mapping[str, Any], clip_norm: float | None) -> dict[str, str]:
-    """What a job says: batch, kernel of the optimizer, clipping, its loader, and how its data set fetches batches."""
+def said(source: Source, kernel: Mapping[str, Any], clip_norm: float | None, step: object = None) -> dict[str, str]:
+    """What a job says: batch, kernel of the optimizer, clipping, its loader, and how its data set fetches batches.
+
+    And what a trainer's arguments switch on, which arms are given as options and not as the trainer's `step` does it.
+    """
     loader, dataset = source.loader, source.dataset
     found: dict[str, Any] = {"batch": source.batch, "clip_norm": clip_norm}
     found |= {name: kernel.get(name) for name in ("foreach", "fused")}
+    found |= {"has": ", ".join(getattr(step, "has", ())), "leaves_loss": getattr(step, "leaves_loss", False)}
     found |= {
         "num_workers": getattr(loader, "num_workers", 0),
         "persistent_workers": getattr(loader, "persistent_workers", False),

@@ -30,6 +30,7 @@ from harness.own.facts import USABLE, Facts, Note, differing, order_of, refused,
 from harness.own.items import (
     GOLDEN,
     Items,
+    Nowhere,
     Shape,
     Source,
     batch_of,
@@ -198,13 +199,8 @@ class Looking:
             fetches=fetches, in_order=in_order,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
             fixed=self.fixed, original=self._original(step), notes=self.notes,
-            says=said(self.source, step.kernel, self.job.clip_norm) | self._of_trainer(),
+            says=said(self.source, step.kernel, self.job.clip_norm, self.job.training_step),
         )  # fmt: skip
-
-    def _of_trainer(self) -> dict[str, str]:
-        """What a trainer's arguments switch on, which arms are given as options and not as the trainer does it."""
-        step = self.job.training_step
-        return {"has": ", ".join(getattr(step, "has", ())), "leaves_loss": str(getattr(step, "leaves_loss", False))}
 
     def _read_again(self, epoch_items: int, least_s: float, *, is_short: bool) -> tuple[bool, bool]:
         """Whether the data set keeps items, so that a short epoch hides their cost; whether all processes find them."""
@@ -474,7 +470,7 @@ class Looking:
     def _sends(self) -> None:
         """Whether the data set can be sent to a process that is no copy of the trainer."""
         try:  # without a copy of it in memory
-            pickle.Pickler(_Nowhere(), protocol=pickle.DEFAULT_PROTOCOL).dump((self.source.dataset, self.shape))
+            pickle.Pickler(Nowhere(), protocol=pickle.DEFAULT_PROTOCOL).dump((self.source.dataset, self.shape))
         except Exception as error:  # noqa: BLE001  whatever a user's class raises
             reason = f"the data set cannot be sent to a new process ({type(error).__name__}: {first_line(error)})"
             self.fixed["start_method"] = reason
@@ -545,14 +541,6 @@ def settings_of_process() -> dict[str, str]:
 def _blocks_read() -> int:
     """Blocks that this process had to have read from storage so far; what the operating system held is not counted."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_inblock
-
-
-class _Nowhere:
-    """Takes bytes and keeps none."""
-
-    def write(self, data: bytes) -> int:
-        """Throws them away."""
-        return len(data)
 
 
 def _alike(one: Any, other: Any) -> bool:
