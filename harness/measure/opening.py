@@ -140,8 +140,9 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     if task.recipe.nvtx:
         shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
     with observed_step.run_in_eager(trainee.model), trainee.graph.queued() if trainee.graph else nullcontext():
-        # Models that ask for gradients in their forward pass need them; sharded weights are gathered without.
-        quiet = torch.no_grad() if task.recipe.sharded_weights else nullcontext()
+        # Models that ask for gradients in their forward pass need them; sharded weights are gathered without, and what
+        # a captured step holds is not touched.
+        quiet = torch.no_grad() if task.recipe.sharded_weights or trainee.graph else nullcontext()
         with observed_step.watching(trainee.model) as watch, quiet, trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
         shown |= observed_step.of_step(watch) | observed_step.of_training(trainee, opening.batches[0])

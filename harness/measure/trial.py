@@ -69,7 +69,7 @@ class Trial:
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
-    old_objects: int = field(default_factory=old_objects)  # that the last full collection of garbage left, or fewer
+    old_objects: int = 0  # that the last full collection of garbage left, or fewer
     _left_at: int | None = None  # batches that workers had finished when the last window ended
 
     def settle(self, steps: int, offset: int) -> int:

@@ -225,7 +225,7 @@ class Forecast:
     arm_s: dict[str, float]  # workload -> seconds for each arm, as `arm_s` guesses them; grows too
     _guesses_s: dict[str, float] = field(init=False)
     _imports_s: dict[str, float] = field(init=False, default_factory=dict)  # of a workload's latest replicate
-    _of_roots_s: list[float] = field(init=False, default_factory=list)  # of all: the longest are those of roots
+    _learned_s: list[float] = field(init=False, default_factory=list)  # of all replicates: the longest are of new roots
 
     def __post_init__(self) -> None:
         """Guesses once what every question asks for."""
@@ -248,7 +248,7 @@ class Forecast:
         imports_s = self._imports_s.get(name, IMPORTS_S)
         if replicate is not None and not any(one == replicate and found for (_, one), found in self.kept.items()):
             # The first block of a replicate has a root of its own, which imports torch anew.
-            imports_s = max(self._of_roots_s, default=IMPORTS_S)
+            imports_s = max(self._learned_s, default=IMPORTS_S)
         return spare * self._slower(block) * (guess_s - IMPORTS_S) + imports_s
 
     def learn(
@@ -265,7 +265,7 @@ class Forecast:
         """
         kind, imports_s = kind_of(block), min(imports_s, LONGEST_IMPORTS_S)
         self._imports_s[block.reference.workload] = imports_s
-        self._of_roots_s.append(imports_s)
+        self._learned_s.append(imports_s)
         if block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE} or kind not in self.arm_s:
             guess_s = self._guess_s(block, positions, replicate) - IMPORTS_S
             self.arm_s[kind] = self._guesses_s[kind] * max(0.0, seconds - imports_s) / guess_s

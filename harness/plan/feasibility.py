@@ -124,6 +124,7 @@ def _accumulating(scope: Scope) -> str:
 
 FEWEST_BATCHES = 8  # of an epoch, of whose last one half may be left out
 MOST_LEFT_OUT = 0.1  # of the samples of an epoch, which both arms are to go through
+ANY_BATCH = "an emulated device takes as long for each sample of any batch, which no real one does"
 
 
 def with_batch(scope: Scope, label: str) -> Entry:
@@ -141,7 +142,7 @@ def with_batch(scope: Scope, label: str) -> Entry:
         if treatment.batch == reference.batch:
             raise Conflict("an update of the reference takes as many samples: gradient_accumulation compares those")
         if is_emulated(scope.environment.device):
-            raise Conflict("an emulated device takes as long for each sample of any batch, which no real one does")
+            raise Conflict(ANY_BATCH)
         _check_config(scope, reference)
         _check_config(scope, treatment)
         _check_share(scope, treatment)
@@ -179,7 +180,7 @@ def _check_config(scope: Scope, config: Configuration) -> None:
         raise Conflict(reason)
     device = scope.environment.device
     if is_emulated(device) and step_named(device) is None and config.batch != scope.workload.sizes[config.size].batch:
-        raise Conflict("an emulated device takes as long for each sample of any batch, which no real one does")
+        raise Conflict(ANY_BATCH)
     if is_emulated(device) and (reason := without_time(device, scope.workload, config.size, size, recipe)):
         raise Conflict(reason)
     _check_service(scope, recipe)

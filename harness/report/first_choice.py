@@ -8,7 +8,7 @@ from harness.analyze.attribution import learns_alike
 from harness.analyze.collection import StoredRow, answered
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
-from harness.core.configuration import Option
+from harness.core.configuration import Configuration, Option
 from harness.core.emulation import widest_band
 from harness.core.plan import TUNED
 from harness.report.document import escaped, grid
@@ -67,6 +67,13 @@ def _again(setting: Setting, best: StoredRow) -> Iterator[str]:
         yield f"again {_ends(others)}" + ("" if agree else ", which **disagrees**")
 
 
+def _comparable(place: Place, setting: Setting) -> Iterator[Setting]:
+    """One and what stands beside it on its machine: by the same hands, and of today's tables where it is of them."""
+    for one in place.settings:
+        if one.is_contributed == setting.is_contributed and (setting.is_former or not one.is_former):
+            yield one
+
+
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
     """What stacks of that name, and `all`, came to otherwise on the machine, of which no interval knows.
 
@@ -76,8 +83,7 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
     wanted = best.row.comparison
     others = together(
         (one.row.label, one.row.estimate)
-        for other in place.settings
-        if other.is_contributed == setting.is_contributed and (setting.is_former or not other.is_former)
+        for other in _comparable(place, setting)
         for one in answered(other.runs)
         if one.row.estimate
         and not one.row.estimate.disturbed
@@ -101,13 +107,7 @@ def _ends(estimates: Sequence[Estimate]) -> str:
 
 def _against_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> tuple[Topic, StoredRow | None]:
     """The best stack against the real system's settings, in this environment or another one of ours, and its topic."""
-    others = (
-        one
-        for other in place.settings
-        if other.is_contributed == setting.is_contributed and (setting.is_former or not other.is_former)
-        for one in other.topics
-        if one.name == topic.name
-    )
+    others = (one for other in _comparable(place, setting) for one in other.topics if one.name == topic.name)
     known = ((one, one.against(ORIGINAL, best)) for one in (topic, *others))
     return next(((one, found) for one, found in known if found is not None), (topic, None))
 
@@ -166,26 +166,23 @@ def _best_alone(answer: _Answer, best: StoredRow, already: Mapping[str, Option])
         inside = set(best.row.comparison.treatment.options).issuperset(one.row.comparison.treatment.options)
         beside = "" if is_single(best) or inside else f", not part of {code(best.row.label)}"
         told.append(f"{code(label)} {on_training(one)}{beside}")
-    others = [found for _, its in _other_settings(place, setting, topic) if (found := _surest(its, already))]
-    label, one = max(others, key=lambda two: low(two[1]), default=("", best))
-    if label and (alone is None or low(one) > low(alone[1])):
-        told.append(f"elsewhere {code(label)} {on_training(one)}")
+    topics = [one for other in _comparable(place, setting) if other is not setting for one in other.topics]
+    alike = (one for one in topics if (one.name, _size_of(one)) == (topic.name, _size_of(topic)))
+    other = max(filter(None, (_surest(one, already) for one in alike)), key=lambda two: low(two[1]), default=None)
+    if other and (alone is None or low(other[1]) > low(alone[1])):
+        told.append(f"elsewhere {code(other[0])} {on_training(other[1])}")
     return ", ".join(told)
+
+
+def _size_of(topic: Topic) -> Configuration | None:
+    """The size and batch of its ratios of training."""
+    return topic.main.config if topic.main else None
 
 
 def _surest(topic: Topic, already: Mapping[str, Option]) -> tuple[str, StoredRow] | None:
     """The first of the gains that the real system lacks; not the trainer's threads, of which PyTorch takes all."""
     own = {*already, _THREADS}
     return next((two for two in topic.gains.items() if two[0].partition("=")[0] not in own), None)
-
-
-def _other_settings(place: Place, setting: Setting, topic: Topic) -> Iterator[tuple[Setting, Topic]]:
-    """What else a machine tells of a workload, at the same size and batch: of today's table if this is of that."""
-    for other in place.settings:
-        if other is not setting and other.is_contributed == setting.is_contributed:
-            for its in other.topics if setting.is_former or not other.is_former else ():
-                if its.name == topic.name and its.main and topic.main and its.main.config == topic.main.config:
-                    yield other, its
 
 
 def first_choices(publication: Publication) -> Iterator[Part]:

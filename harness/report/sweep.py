@@ -61,14 +61,14 @@ def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, KnownT
 
 def _slowed(sweep: Sweep) -> Iterator[str]:
     """That loading itself takes longer beside longer steps, where it does; prediction and gains differ by that."""
-    loading = sorted(sweep.loading_s.items(), key=lambda one: one[1])
+    loading = sorted(sweep.loading_s.items())
     if loading and loading[-1][1] > SLOWED * loading[0][1]:
-        (soon_s, least_s), (late_s, most_s) = loading[0], loading[-1]
+        (short_s, soon_s), (long_s, late_s) = loading[0], loading[-1]
         yield (
-            f"The reference's own loading takes {time(least_s)} a step beside steps of {time(soon_s)}, and "
-            f"{time(most_s)} beside steps of {time(late_s)}: while the device computes, what it reads leaves the "
-            "caches of a processor that others use too. Options that shorten loading gain by that as well. A host "
-            "of its own would lose less, and they would gain less beside long steps."
+            f"The reference's own loading takes {time(soon_s)} a step beside steps of {time(short_s)}, and "
+            f"{time(late_s)} beside steps of {time(long_s)}: presumably what it reads leaves the caches of a shared "
+            "processor while the device computes. Options that shorten loading gain by that as well, and would gain "
+            "less beside long steps on a host of its own."
         )
 
 
