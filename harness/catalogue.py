@@ -19,7 +19,7 @@ from harness.core.claims import Claim, parsed
 from harness.core.codec import document, entries
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.own_file import Address, OwnFile, called_in, content, files_of, parse_address, read_file
+from harness.core.own_file import Address, NoJob, OwnFile, called_in, content, files_of, parse_address, read_file
 from harness.core.workload import Workload
 
 ENTRY_POINTS = "speedmatrix.workloads"  # the group under which a package announces workloads of its own
@@ -160,17 +160,25 @@ def _jobs(found: OwnFile, where: Address) -> list[Any]:
             return distinct
         if jobs:
             raise Mistake(f"{where.path} has several jobs; name one: {where.path}:{next(iter(jobs))}.")
-        raise Mistake(
+        raise NoJob(
             f"{where.path} defines no WORKLOAD and no job; write job = speedmatrix.job(...) at its top level, "
             "or see CONTRIBUTING.md, 'Add a workload'."
         )
     chosen = [jobs.get(name, found.names.get(name)) for name in where.names]
-    named = zip(where.names, chosen, strict=True)
-    made = [called_in(where.path, name, one) if callable(one) and not _is_job(one) else one for name, one in named]
-    for name, one in zip(where.names, made, strict=True):
-        if not _is_job(one):
+    made = []
+    for name, one in zip(where.names, chosen, strict=True):
+        if _is_job(one):
+            made.append(one)
+            continue
+        if not callable(one):
             there = f"it has {', '.join(jobs)}" if jobs else "job = speedmatrix.job(...) at its top level makes one"
-            raise Mistake(f"{where.path} has no job '{name}' when it is imported; {there}.")
+            raise NoJob(f"{where.path} has no job '{name}' when it is imported; {there}.")
+        made.append(called_in(where.path, name, one))
+        if not _is_job(made[-1]):
+            raise NoJob(
+                f"{name} in {where.path.name} gives a {type(made[-1]).__name__} and no job; let it end with "
+                "`return job`, or call job.measure() in it."
+            )
     return made
 
 

@@ -139,6 +139,7 @@ class Profile:
     step_times: StepTimes | None = None  # None where any of its windows tells nothing of single steps
     losses: tuple[float, ...] = ()  # of the first steps, in the first replicate that tells them
     launching_s: float = 0.0  # that launching a step takes the host of an emulated device; 0 beside others
+    tabled_s: float = 0.0  # that a step takes an emulated device by its table or its name; 0 beside others
     emulated: bool = False  # its device is, so that the device's memory lies in the host's
 
     @property
@@ -216,7 +217,8 @@ def profile(side: Side) -> Profile | None:
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
-        launching_s=max((_launching_s(one.effective) for one in side.readies), default=0.0),
+        launching_s=_emulated_s(side, "emulated_host_ms"),
+        tabled_s=_emulated_s(side, "emulated_step_ms"),
         joules=_told("energy_j", "samples", filter(tells_energy, windows)),
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=_largest(window.process_bytes for window in windows),
@@ -310,9 +312,9 @@ def _told(over: str, under: str, windows: Iterable[Window]) -> float | None:
 COUNTED = frozenset({"reduced_bytes", "link_bytes_per_s"})
 
 
-def _launching_s(shown: Mapping[str, Value]) -> float:
-    told = shown.get("emulated_host_ms")
-    return told / 1000 if isinstance(told, (int, float)) else 0.0
+def _emulated_s(side: Side, name: str) -> float:
+    told = (one.effective.get(name) for one in side.readies)
+    return max((one / 1000 for one in told if isinstance(one, (int, float))), default=0.0)
 
 
 def _facts(side: Side) -> dict[str, Value]:

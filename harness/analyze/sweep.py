@@ -13,7 +13,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
-from harness.core.emulation import EMULATED, emulation_of, known_devices
+from harness.core.emulation import BY_TABLE, EMULATED, emulation_of, is_former, known_devices
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
@@ -55,6 +55,7 @@ class Curve:
     label: str
     points: tuple[Point, ...]
     no_results: Mapping[float, str]  # why there is none at a step time
+    launches_less: bool = False  # than its reference does: it gains more where launches are what a step waits for
 
     @property
     def until(self) -> Crossover:
@@ -93,6 +94,7 @@ class Sweep:
     curves: tuple[Curve, ...]
     no_results: Mapping[str, str] = field(default_factory=dict)  # label -> why an option has no curve
     host_s: float = 0.0  # that the host takes to launch a step of the reference, whose device is never faster
+    is_former: bool = False  # what launches take its host is what a former table says
     # Step time -> seconds for which a step of the reference loads, where nothing of it works ahead.
     loading_s: Mapping[float, float] = field(default_factory=dict)
 
@@ -121,7 +123,12 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
             else:
                 rows.setdefault(option, []).append((step_s, row))
     curves = [
-        Curve(label=_label(option, rows), points=tuple(with_predictions(held)), no_results=missing.get(option, {}))
+        Curve(
+            label=_label(option, rows),
+            points=tuple(with_predictions(held)),
+            no_results=missing.get(option, {}),
+            launches_less=any(one.name in BY_TABLE for one in {*option[1].options} ^ {*reference.options}),
+        )
         for option, held in rows.items()
     ]
     environment = measured[0][1]
@@ -134,6 +141,7 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
         host_s=max(
             (row.reference.launching_s for held in rows.values() for _, row in held if row.reference), default=0.0
         ),
+        is_former=any(is_former(one.device, one.driver) for _, one, _ in measured),
         loading_s=dict(_loading(rows.values())),
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
@@ -210,6 +218,7 @@ class KnownTime(NamedTuple):
     step_s: float
     least_s: float  # the true step time lies between these
     most_s: float
+    by_host: bool = False  # launching such a step takes the host longer than the device computes
 
 
 # In what a device is marked, the fastest whose time is known there.
@@ -231,7 +240,8 @@ def known_times(workload: Workload, reference: Configuration, host_s: float = 0.
         known = (time_of(f"{EMULATED}:{name}", recipe=one) for one in MARKED_IN)
         if times := min(filter(None, known), key=lambda one: one.step_s, default=None):
             ends_s = times.step_s, times.step_s / times.band, times.step_s * times.band
-            found[device.title] = KnownTime(*(max(one, host_s) / size.batch * reference.batch for one in ends_s))
+            step_s, least_s, most_s = (max(one, host_s) / size.batch * reference.batch for one in ends_s)
+            found[device.title] = KnownTime(step_s, least_s, most_s, by_host=times.step_s < host_s)
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 

@@ -1,7 +1,7 @@
 """The commands, each a signature that teaches and a call; each imports its half of the house when it runs."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +57,11 @@ def once(names: list[str] | None) -> list[str] | None:
     return names and list(dict.fromkeys(names))
 
 
+def absolute(path: Path | None) -> Path | None:
+    """A place as it is found from anywhere: a file of the user's may go to another folder when it is run."""
+    return path and path.absolute()
+
+
 Workloads = Annotated[
     list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.", callback=once)
 ]
@@ -66,7 +71,9 @@ Short = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Own = Annotated[
     Path | None,
-    typer.Option("--workload", help="A Python file of your own that defines WORKLOAD, or FILE:NAME of a job."),
+    typer.Option(
+        "--workload", help="A Python file of your own that defines WORKLOAD, or FILE:NAME of a job.", callback=absolute
+    ),
 ]
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard (the real sizes); quick if none is named.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
@@ -213,12 +220,18 @@ def request_of(given: Mapping[str, Any], **fixed: Any) -> Request:
 
 
 def place_of(given: Mapping[str, Any]) -> "Place":
-    """The place in the values of a command's options; with `--fresh` jobs of the user's own are looked at anew."""
+    """The place in the values of a command's options; with `--fresh` jobs of the user's own are looked at anew.
+
+    Its folders are absolute where a file of the user's is run, and as they were typed where none is.
+    """
     from harness.run.preparation import Place
 
     if given["fresh"]:
         look_anew()
-    return Place(**{one.name: given[one.name] for one in fields(Place)})
+    place = Place(**{one.name: given[one.name] for one in fields(Place)})
+    if "job" in given or any(isinstance(given.get(one), Path) for one in ("own", "workload")):
+        return replace(place, results=place.results.absolute(), data=absolute(place.data))
+    return place
 
 
 @app.command(
@@ -377,7 +390,7 @@ def tune(
     """Measures which options pay on your own training; the same command continues what is unfinished."""
     from harness.cli.measuring import tune as measured
 
-    request = request_of(locals(), own=Path(job))
+    request = request_of(locals(), own=Path(job).absolute())
     raise typer.Exit(measured(request, place_of(locals()), against, verbose=verbose))
 
 

@@ -1,5 +1,7 @@
 """A user's own file: run in this process to find what it defines, but no further than to where it would measure."""
 
+import ast
+import importlib
 import importlib.util
 import inspect
 import json
@@ -11,6 +13,7 @@ import sys
 import sysconfig
 import threading
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -43,6 +46,10 @@ class Reached(BaseException):
     def __init__(self, job: object) -> None:
         super().__init__("a file that is only read measures nothing")
         self.job = job
+
+
+class NoJob(Mistake):
+    """A file has no job, or none under the name that was given."""
 
 
 NOW = "now"  # the option that puts the code of the working tree in the place of a commit's
@@ -184,34 +191,96 @@ def _unpickled(path: Path) -> OwnFile:
 
 
 def _run(path: Path) -> OwnFile:
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    package = _find_modules(path)
+    name = f"{package}.{path.stem}" if package else path.stem
+    specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
         raise Mistake(f"{path} is not a Python file; a workload file ends in .py.")
     module = importlib.util.module_from_spec(specification)
-    before = sys.modules.get(path.stem)
-    sys.modules[path.stem] = module  # so that loader workers can find its classes again
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # as for any script, for the modules beside it
+    before = sys.modules.get(name)
     if (found := unpacked(path)) is not None:
         _import_from(*found)
-    known, threads = set(sys.modules), _threads()
+    known, threads = {*sys.modules, name}, _threads()
     with _reading(path), _drawing_alike(), _needing(path):
         try:
+            if package:
+                importlib.import_module(package)  # before the module in it, as `python -m` does
+            sys.modules[name] = module  # so that loader workers can find its classes again
             specification.loader.exec_module(module)
         except Reached as reached:
             return OwnFile(vars(module), reached.job, _installed(module, known, threads))
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
-            _forget(path.stem, before)
+            _forget(name, before)
             raise Mistake(_words(path, error)) from error
     return OwnFile(vars(module), installed=_installed(module, known, threads))
+
+
+def _find_modules(path: Path) -> str:
+    """Has this process find what a file imports, from its project's folders too; gives the package that it is in.
+
+    With relative imports it is a module of a package, as for `python -m`; any other file is in none.
+    """
+    depth, names = _imports_of(path)
+    above = path.parents
+    while 0 < depth < len(above) - 1 and (above[depth] / "__init__.py").is_file():
+        depth += 1
+    root = above[min(depth, len(above) - 1)]
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))  # as for any script, for the modules beside it
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    for name in names:
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            sys.path += [str(one) for one in _project_of(path) if _holds(one, name)][:1]
+    return ".".join(path.parent.relative_to(root).parts)
+
+
+def _imports_of(path: Path) -> tuple[int, list[str]]:
+    """How many folders a file's relative imports go up, and what others it has, by their first names.
+
+    What it tries to import is left out, and what hangs on a condition; so are names where it sets the path itself.
+    """
+    text = content(path) if path.suffix == ".py" else b""
+    depth, names, waiting = 0, list[str](), list[ast.AST]()
+    with suppress(SyntaxError, ValueError), warnings.catch_warnings():  # whoever runs it is told
+        warnings.simplefilter("ignore")
+        waiting.append(ast.parse(text))
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Import):
+            names += [alias.name.partition(".")[0] for alias in one.names]
+        elif isinstance(one, ast.ImportFrom):
+            depth = max(depth, one.level)
+            names += [one.module.partition(".")[0]] if one.module and not one.level else []
+        elif not isinstance(one, ast.If | ast.Try | ast.TryStar):
+            waiting += ast.iter_child_nodes(one)
+    return depth, [] if b"sys.path" in text else names
+
+
+def _project_of(path: Path) -> list[Path]:
+    """The folders around a file, up to that of its repository; without one, to that in which this process works."""
+    found = unpacked(path)
+    tops = (
+        *(one for one in path.parents if (one / ".git").exists()),
+        *(one for one in path.parents if one.samefile(".")),
+        path.parent,
+    )
+    top = found[0] if found else tops[0]
+    return [one for one in path.parents if one.is_relative_to(top)]
+
+
+def _holds(folder: Path, name: str) -> bool:
+    """Whether a folder holds a module of that name, or a folder of Python files."""
+    files = (one for form in ("*.py", "*/*.py") for one in (folder / name).glob(form))
+    return (folder / f"{name}.py").is_file() or next(files, None) is not None
 
 
 def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
     """What a function of a user's file makes, or the job at whose measurement it was left; raises Mistake."""
     try:
-        inspect.signature(function).bind()
+        inspect.signature(function, follow_wrapped=False).bind()  # of a decorated one, as it is called
     except TypeError as error:
         raise Mistake(
             f"{name} in {path.name} cannot be called without arguments ({error}); name a job, or a function that makes "
@@ -227,6 +296,8 @@ def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
+            if asks := _asks(path, error):
+                raise Mistake(asks) from error
             told, *_ = f"{type(error).__name__}{_place_of(path, error)}: {error}".splitlines()
             raise Mistake(f"{name} in {path.name} fails ({told}); put it right, or name a job.") from error
 
@@ -330,7 +401,9 @@ def opened_elsewhere(path: Path, opened: Iterable[str]) -> list[str]:
     found = {Path(os.path.realpath(one)) for one in opened}
     # Of modules it is told by themselves.
     found = {one for one in found if one.suffix not in {".py", ".pyc"} and not one.is_relative_to(tree)}
-    return sorted(str(one) for one in found if one.is_relative_to(top) and (tree / one.relative_to(top)).is_file())
+    held = {one: tree / one.relative_to(top) for one in found if one.is_relative_to(top)}
+    # What is linked there lies in the working tree alone.
+    return sorted(str(one) for one, was in held.items() if was.is_file() and Path(os.path.realpath(was)) != one)
 
 
 def _forget(name: str, before: ModuleType | None) -> None:
@@ -344,7 +417,19 @@ def _place_of(path: Path, error: BaseException) -> str:
     return f" in line {lines[-1]}" if lines else ""
 
 
+def _asks(path: Path, error: BaseException) -> str:
+    """The sentence about a file that wants arguments, where argparse and its like end; nothing for other errors."""
+    if not isinstance(error, SystemExit) or error.code != 2:
+        return ""
+    return (
+        f"{path.name} asks for arguments{_place_of(path, error)} and is given no command line here; give them "
+        "defaults, or read them from the environment (os.environ)."
+    )
+
+
 def _words(path: Path, error: BaseException) -> str:
+    if asks := _asks(path, error):
+        return asks
     place = _place_of(path, error)
     if isinstance(error, SystemExit):
         return f'{path.name} ends itself{place} when it is imported; move that below `if __name__ == "__main__":`.'

@@ -19,6 +19,7 @@ from harness.core.emulation import Emulation
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
+from harness.measure.collector import PASSES
 from harness.measure.gpu import Driver
 
 
@@ -214,33 +215,10 @@ def recorded(device: Device) -> Any:
 
 def give_back(device: Device) -> None:
     """Collects what nobody holds, and gives free memory back on the device and on the host."""
-    gc.collect()
+    PASSES.collect()
     device.forget_memory()
     with suppress(AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)
-
-
-DUE = 0.7  # of what Python waits for before it looks at every object again
-
-
-def old_objects() -> int:
-    """Objects that have grown old: right behind a full collection those that it left."""
-    return len(gc.get_objects(generation=2))
-
-
-def collected_when_due(left: int) -> int:
-    """Collects now what Python soon would; gives how many objects the last full collection has left.
-
-    A full collection looks at every object, for a tenth of a second and more, once a quarter as many have grown old as
-    the last one left. That is as many steps later in every process: the reference, which takes most steps, would meet
-    it in its windows, and its treatments would not. So it comes before a window, in every arm.
-    """
-    if not gc.isenabled() or 2 * gc.get_count()[2] < gc.get_threshold()[2]:
-        return left
-    if old_objects() < left * (1 + DUE / 4):
-        return left
-    gc.collect()
-    return old_objects()
 
 
 # Cores: which of them a process may run on.
@@ -301,7 +279,7 @@ def settle_process(recipe: Recipe, device: Device) -> None:
     """
     settle_backend(recipe)
     if gc.isenabled() and (recipe.workers or recipe.evaluation_workers):
-        gc.collect()
+        PASSES.collect()
     if recipe.blocking_sync:
         device.block()
 
@@ -325,7 +303,7 @@ def _settle_garbage_collector(recipe: Recipe) -> None:
         gc.unfreeze()
         gc.enable()
         return
-    gc.collect()
+    PASSES.collect()
     gc.freeze()  # what the imports have made is not looked at again, even by a collection that somebody asks for
     gc.disable()
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar
 
+from harness.measure.collector import Share
 from harness.measure.devices import Device, recorded
 
 Given = ParamSpec("Given")
@@ -172,9 +174,9 @@ def phases_for(device: Device) -> Phases:
 
 def _waiting(phases: Phases, fetch: Callable[[], Result]) -> Callable[[], Result]:
     def waited() -> Result:
-        began = perf_counter_ns()
+        share, began = Share(), perf_counter_ns()
         result = fetch()
-        phases.wait_ns += perf_counter_ns() - began
+        phases.wait_ns += perf_counter_ns() - began + round(1e9 * share.owed_s(inf))
         return result
 
     return waited

@@ -15,14 +15,13 @@ from harness.core.recipe import Value
 from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
+from harness.measure.collector import PASSES, Share
 from harness.measure.delay import begun
 from harness.measure.devices import (
     Device,
-    collected_when_due,
     effective_backend,
     marked,
     moments,
-    old_objects,
     settle_process,
     stamped,
     timed,
@@ -69,7 +68,6 @@ class Trial:
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
-    old_objects: int = 0  # that the last full collection of garbage left, or fewer
     _left_at: int | None = None  # batches that workers had finished when the last window ended
 
     def settle(self, steps: int, offset: int) -> int:
@@ -123,7 +121,6 @@ class Trial:
 
         def taken() -> dict[str, Any]:
             strangers, slipped = self.board.strangers(), self._slipped()
-            self.old_objects = collected_when_due(self.old_objects)
             # Whoever reads the counter later lets a device run out of work that it does not do at once.
             energy_j = self.board.energy_j() if self.session.task.device.asynchronous else None
             self._go_on()
@@ -150,11 +147,14 @@ class Trial:
         consumed, made = session.consumed, self._produced
         if not device.asynchronous:
             self._go_on()
+        share = Share()
         marks = marked(self.step, steps, self._clock)
         feed.freeze()  # before anything else is done
         led_in_at, led_at, *own = moments([*led_in, *marks], self._clock)
         stamps, lead_s = agreed(own), led_at - led_in_at
-        wall_s = stamps[-1] - stamps[0]
+        half = steps // 2
+        first_half_s = stamps[half] - stamps[0] + share.owed_s(stamps[half], half / steps)
+        wall_s = stamps[-1] - stamps[0] + share.owed_s(stamps[-1])
         produced = self._produced
         self._left_at = produced
         told = self.board.after(strangers, energy_j, wall_s / (lead_s + wall_s) if device.asynchronous else 1.0)
@@ -175,7 +175,7 @@ class Trial:
             "device_s": split.device_s,
             "queue_s": split.queue_s,
             "device_bytes": device.peak_bytes(),
-            "first_half_s": stamps[steps // 2] - stamps[0],
+            "first_half_s": first_half_s,
             "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
             "quantiles_s": quantiles(times),
             "batches": None if made is None else session.consumed - consumed,
@@ -334,7 +334,7 @@ def _warmed(
     if loader:  # of a batch that lay ready a step alone was timed
         warm = replace(warm, step_s=max(warm.step_s, session.task.size.batch / loader))
     forget(opening, session.task.device)
-    trial.old_objects = old_objects()
+    PASSES.begin()
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
         once = trial.timing is Timing.EVALUATION or trial.protocol.is_slow(warm.step_s)

@@ -21,6 +21,8 @@ from harness.core.own_file import (
     NOW,
     ORIGIN,
     Address,
+    NoJob,
+    content,
     looked_at_since,
     needs_of,
     note_needs,
@@ -36,7 +38,7 @@ from harness.own.inference import settings_of_process
 from harness.own.job import SIZES, digest_of, facts_of, own_folder
 from harness.own.parts import check_own
 from harness.run.processes import finding_modules
-from harness.store import replace_file
+from harness.store import make_folder, replace_file
 
 SHOWN = 12  # digits of a commit in a folder's name
 SUBMODULE = "160000 "  # what git lists of one begins so
@@ -45,7 +47,7 @@ import json, sys
 from pathlib import Path
 from harness.catalogue import read_workload
 from harness.core.mistake import Mistake
-from harness.core.own_file import look_anew, noting
+from harness.core.own_file import NoJob, look_anew, noting
 from harness.own.history import told_of
 look_anew(float(sys.argv[2]))
 try:
@@ -53,13 +55,16 @@ try:
         told = told_of(sys.argv[1], read_workload(Path(sys.argv[1])))
     told["opened"] = sorted(needs.files)
 except Mistake as mistake:
-    told = {"mistake": str(mistake)}
+    told = {"mistake": str(mistake), "no_job": isinstance(mistake, NoJob)}
 print(json.dumps(told))
 """
 
 
 def since(where: Address, revision: str) -> tuple[Address, Address]:
-    """A job's file as it was at a commit, which knows where it is now, and as it is now; raises Mistake."""
+    """A job's file as it was at a commit, which knows where it is now, and as it is now; raises Mistake.
+
+    One that the commit does not hold is taken as it is now, with the code of then beside it.
+    """
     file = where.path.resolve()
     if not file.is_file():
         raise Mistake(f"There is no file {where.path}; give the path of a Python file that makes a job.")
@@ -67,13 +72,54 @@ def since(where: Address, revision: str) -> tuple[Address, Address]:
     commit = _git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     place = hashlib.sha256(str(top).encode()).hexdigest()[:8]  # several clones may have the commit
     folder = own_folder() / f"tree-{commit[:SHOWN]}-{place}"
-    then = folder / file.relative_to(top)
+    within = file.relative_to(top)
     if not folder.is_dir():
         _unpack_into(folder, top, commit)
+    if not _git(top, "ls-tree", commit, "--", str(within)):
+        _take(file, folder, within)
+    then = folder / within
     if not then.is_file():
         raise Mistake(f"There was no {file.name} in that place at {revision}; name a commit that has the file.")
+    _link_data(folder, top)
     now = Address(file, where.names)
     return Address(then, where.names, str(now)), now
+
+
+def _take(file: Path, folder: Path, within: Path) -> None:
+    """Writes a file of the working tree into an unpacked tree, in no folder that is only linked there."""
+    for one in reversed(within.parents):
+        if (folder / one).is_symlink():
+            (folder / one).unlink()
+    make_folder((folder / within).parent, ANOTHER)
+    replace_file(folder / within, content(file), ANOTHER)
+
+
+CODE = (".py", ".pyc", ".pyd", ".so")  # of now, which may not be imported beside that of a commit
+
+
+def _link_data(folder: Path, top: Path) -> None:
+    """Links what lies in a working tree and not in git into the tree of a commit, so that both versions read the same.
+
+    Untracked folders come before ignored files, of which they may hold some.
+    """
+    tree, others = folder.resolve(), ("ls-files", "-z", "--others", "--directory", "--exclude-standard")
+    for words in (others, (*others, "--ignored")):
+        for name in filter(None, _git(top, *words).split(b"\0")):
+            _link(top / os.fsdecode(name), tree / os.fsdecode(name), tree)
+
+
+def _link(place: Path, there: Path, tree: Path) -> None:
+    """Links a file or a folder where nothing is there yet; of a folder that is there, what it lacks."""
+    with suppress(OSError):  # of somebody else's; the version that needs it tells what it misses
+        code, real = place.suffix in CODE or place.name == "__pycache__", os.path.realpath(place)
+        if code or (place / "pyvenv.cfg").exists() or tree.is_relative_to(real) or os.path.realpath(there) == real:
+            return
+        if there.is_dir() and not there.is_symlink() and place.is_dir():
+            for one in place.iterdir():
+                _link(one, there / one.name, tree)
+        elif not os.path.lexists(there):
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.symlink_to(place)
 
 
 def _git(folder: Path, *words: str) -> bytes:
@@ -143,7 +189,15 @@ def check_alike(then: Address, now: Address, revision: str, *, batch: bool = Tru
 
     Both must say the same of whatever every arm is given alike, of the `batch` too unless the user gives one.
     """
-    old, new = seen(replace(then, version="")), seen(replace(now, version=NOW))
+    try:
+        old = seen(replace(then, version=""))
+    except NoJob as mistake:
+        told, *_ = str(mistake).rpartition("; ")
+        raise Mistake(
+            f"At {revision}: {told}. Put the job into a file of its own that imports the training: it is then taken "
+            "for both versions."
+        ) from None
+    new = seen(replace(now, version=NOW))
     _check_opened(then, revision, old.opened)
     if batch and old.facts.batch != new.facts.batch:
         raise Mistake(
@@ -196,7 +250,7 @@ def seen(address: Address) -> Seen:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise Mistake(f"{address.path} cannot be looked at ({last}); put it right.") from None
     if "mistake" in told:
-        raise Mistake(told["mistake"])
+        raise (NoJob if told["no_job"] else Mistake)(told["mistake"])
     note_needs(address.path, told["files"])
     tell_arms(address, told["digest"])
     facts = read_facts(told["facts"])

@@ -76,7 +76,7 @@ def is_factory(given: Any) -> bool:
 def called(factory: Callable[[], Any]) -> Any:
     """What a factory without arguments makes; raises Mistake for one that wants some."""
     try:
-        inspect.signature(factory).bind()
+        inspect.signature(factory, follow_wrapped=False).bind()  # of a decorated one, as it is called
     except TypeError as error:
         name = getattr(factory, "__name__", str(factory))
         raise Mistake(f"{name} cannot be called without arguments ({error}); write lambda: {name}(...).") from error

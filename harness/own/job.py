@@ -46,7 +46,7 @@ from harness.core.own_file import (
 )
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
-from harness.own.facts import Facts, facts_text, read_facts, together
+from harness.own.facts import Facts, Note, facts_text, read_facts, together
 from harness.own.inference import look
 from harness.own.items import first_line, is_factory, source_of
 from harness.own.network import device_here
@@ -348,6 +348,7 @@ def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer:
     # Its steps would disturb whatever is timed, and their own times would be kept.
     with nullcontext() if TOLD in os.environ or is_measuring() else measuring_alone():
         facts = look(one, file, others)
+    facts.notes += _command_line(file)
     facts.opened = opened_elsewhere(file, opened_so_far())
     if newer:
         from harness.own.history import seen
@@ -368,6 +369,16 @@ def _are_of(one: Job, facts: Facts) -> bool:
     """Whether facts fit the data: a configuration that is no Python file may have changed."""
     source = source_of(one)
     return source.batch in {None, facts.batch} and len(source.dataset) == facts.items
+
+
+_COMMAND_LINE = re.compile(rb"\b(?:parse_args|parse_known_args|sys\.argv|ArgumentParser|LightningCLI)\b")
+
+
+def _command_line(file: Path) -> list[Note]:
+    """A note where a file reads a command line."""
+    if file.suffix == PICKLED or not _COMMAND_LINE.search(content(file)):
+        return []
+    return [Note("command line", "none is given to your file", "the defaults that it has itself are measured")]
 
 
 def facts_of(workload: Workload) -> Facts:

@@ -38,6 +38,15 @@ def in_words(what: str, remedy: str = "put it right, then measure") -> Iterator[
         raise failure(error, what, remedy) from error
 
 
+# What Lightning's modules say where no Trainer, or none of its loggers, is there.
+OF_TRAINERS = ("attached to a `Trainer`", "'NoneType' object has no attribute 'experiment'")
+TWICE = "backward through the graph a second time"
+BEFORE_BACKWARD = (
+    "training_step returns the loss before backward(); a step that updates by itself is from_loop(step, loader); what "
+    "a model keeps from step to step needs detach()"
+)
+
+
 def failure(error: Exception, what: str, remedy: str = "put it right, then measure") -> Mistake:
     """The sentence for what the user's code has raised."""
     if "NVIDIA driver" in str(error) or "not compiled with CUDA" in str(error) or "No CUDA GPUs" in str(error):
@@ -45,6 +54,12 @@ def failure(error: Exception, what: str, remedy: str = "put it right, then measu
             f"{what}, since it asks for CUDA and this machine has no GPU; leave out .cuda() and .to('cuda'): each "
             "arm is sent to its device."
         )
+    if any(words in str(error) for words in OF_TRAINERS):
+        return Mistake(
+            f"{what}, since it asks for self.trainer or self.logger, which no job has; use self.log, or skip it where "
+            "self._trainer is None."
+        )
+    remedy = BEFORE_BACKWARD if TWICE in str(error) else remedy
     return Mistake(f"{what} ({type(error).__name__}: {first_line(error)}); {remedy}.")
 
 
@@ -91,8 +106,13 @@ class Network:
             outputs = self.model(self.inputs)
         with in_words("The loss fails on a batch of your data"):
             value = self.loss(outputs, self.targets)
-        if not isinstance(value, Tensor) or value.numel() != 1:
-            shape = f"a tensor of the shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        if not isinstance(value, Tensor):
+            raise Mistake(
+                f"The loss is a {type(value).__name__} and no tensor; let training_step (or the loss) return the loss "
+                "alone, a tensor."
+            )
+        if value.numel() != 1:
+            shape = f"a tensor of the shape {tuple(value.shape)}"
             raise Mistake(f"The loss is {shape} and no single number; give one with reduction='mean'.")
         if not value.requires_grad:
             raise Mistake("The loss has no gradient; leave out detach(), item() and torch.no_grad() on the way to it.")

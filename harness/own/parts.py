@@ -411,6 +411,8 @@ def _is_active(option: Any, seen: Built, *, asked: bool) -> bool:
 def optimizer_of(job: "Job", model: nn.Module, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     """The job's optimizer for a fresh model; raises Mistake for whatever is none."""
     given = job.optimizer
+    if type(given).__module__.startswith("accelerate."):  # of `accelerator.prepare`, around the one that was given
+        given = given.optimizer
     if isinstance(given, torch.optim.Optimizer):
         if is_factory(job.model):
             raise Mistake(

@@ -24,7 +24,8 @@ from harness.measure.observed_step import captured, memory_format
 from harness.own.items import leaves_of
 
 LOOKED_AT = 3  # the step that is looked at, counted from 0: what is made once is made before it
-FEWEST = 4  # timed steps, without which nothing is said
+FEWEST = 4  # timed steps, without which nothing is said of them
+ENOUGH = LOOKED_AT + 1 + FEWEST  # steps of a pass, for so many to be timed
 WAITS = 0.1  # of the time, from which a loop waits for its loader
 LIVE_S = 5.0  # between two lines where they are asked for
 READ_BACKS = {"_local_scalar_dense", "nonzero", "is_nonzero"}
@@ -187,6 +188,9 @@ class Watch:
         looked = effects.read_backs is not None
         waits, works = times_of(stamps, skipped=queue, looked_at=LOOKED_AT if self.looks else None)
         if len(works) < FEWEST:
+            if ended := (len(stamps) - 1) // 2:
+                words = f"speedmatrix watched {ended} step{'s' * (ended > 1)}, too few to tell; it needs {ENOUGH}."
+                (self.to or sys.stderr).write(f"{words}\n")
             return
         self.last = Watched(
             steps=len(stamps) // 2,

@@ -9,7 +9,6 @@ from harness.analyze.collection import StoredRow, answered
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.core.configuration import Configuration, Option
-from harness.core.emulation import widest_band
 from harness.core.plan import TUNED
 from harness.report.document import escaped, grid
 from harness.report.matrix import COMPOSED
@@ -39,6 +38,7 @@ from harness.report.published_parts import (
     page_of,
     refused,
     stack_unlike,
+    step_times,
     unbroken,
 )
 from harness.report.surprises import is_alike, other_answers
@@ -359,9 +359,8 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held, *, swept: bool) -> Ite
 
 def _error_of_tables(answers: Iterable[_Answer]) -> str:
     """What is real beside emulated devices, and how far their step times may be off."""
-    bands = [band for _, setting, _ in answers if (band := widest_band(setting.environment.device))]
-    off = f", right within a factor of {max(bands):g} at worst, of which intervals know nothing" if bands else ""
-    return f"Beside an emulated device loaders are real, and step times come from a table{off}."
+    off = step_times([(setting, topic) for _, setting, topic in answers])
+    return f"Beside an emulated device loaders are real, and step times come from a table. {off}".rstrip()
 
 
 def _alike_over(answers: Sequence[_Answer]) -> str:

@@ -12,7 +12,7 @@ from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Outcome
-from harness.core.emulation import step_named, widest_band
+from harness.core.emulation import step_named
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
@@ -54,6 +54,7 @@ from harness.report.published_parts import (
     software,
     stacked,
     stages_picture,
+    step_times,
     sweep_picture,
     timed,
     unbroken,
@@ -61,7 +62,7 @@ from harness.report.published_parts import (
 )
 from harness.report.race import race_parts
 from harness.report.scaling import scaling_parts
-from harness.report.sweep import EMULATED, HOW, sweep_table
+from harness.report.sweep import EMULATED, FORMER_LAUNCHES, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, called, counted, one_line, ratio, shortened, size
 
@@ -116,11 +117,6 @@ FORMER = (
     "This table of step times is a former one, whose host takes a quarter to a half of what that of a real H200 takes "
     "for an operator, and in which leak's full-size step is up to 25 times too short. What shortens the input "
     "gains less than it reads here; what overlaps it, as loader workers do, may gain more. Loaders alone are right."
-)
-
-FORMER_LAUNCHES = (
-    "The launches within these steps are those of a former table, whose host takes a quarter to a half of what that of "
-    "a real H200 takes for an operator: a host that runs ahead of the device hides less behind them than it would."
 )
 
 # The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
@@ -201,12 +197,9 @@ def _setting(setting: Setting) -> Iterator[Part]:
         yield "No ratio of training steps against the baseline is left: withdrawn, or never measured."
         return
     yield from (calibrated(setting), "")
-    if setting.environment.emulated and (most := widest_band(setting.environment.device)):
+    if setting.environment.emulated and step_named(setting.environment.device) is None:
         table = "[table](../../docs/decisions/emulated-devices.md)"
-        yield (
-            f"Its step times come from a {table} that is right within a factor of {most:g} at worst, of which "
-            "intervals know nothing: the longer a step is, the more of the loader hides behind it."
-        )
+        yield f"Its step times come from a {table}. {step_times([(setting, one) for one in setting.topics])}"
         yield from (("", FORMER, "") if setting.is_former else ("",))
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
     heat = heat_map_picture(setting)

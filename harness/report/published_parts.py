@@ -18,6 +18,7 @@ from harness.analyze.soundness import UNFINISHED
 from harness.analyze.sweep import Sweep
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Option
+from harness.core.emulation import band_of
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
 from harness.report import matrix as sentences
@@ -48,6 +49,7 @@ from harness.report.published import (
 )
 from harness.report.scaling import RANKS, levels
 from harness.report.sweep import sweep_figure
+from harness.report.sweep import time as short
 from harness.report.words import NOTHING, called, one_line, ratio, stage
 
 BEST_COLUMNS = (
@@ -215,6 +217,35 @@ def faster_over_original(topic: Topic, found: StoredRow) -> str:
     its = "its settings with " if theirs.keys() <= ours.keys() else ""
     surely = faster.row.estimate and found.row.estimate and faster.row.estimate.low > found.row.estimate.high
     return f"; {'' if surely else 'perhaps '}faster: {its}{code(faster.row.label)}, {unbroken(estimated(faster))}"
+
+
+def step_times(answers: Iterable[tuple[Setting, Topic]]) -> str:
+    """What decides how long steps of emulated devices take, and how far that may be off; empty where nothing is known.
+
+    Where the host launches for longer than the device computes, as with small batches, devices do not differ.
+    """
+    launched, bands = dict[str, float](), dict[str, float]()
+    for setting, topic in answers:
+        arm = topic.main.table.profile if topic.main else None
+        if arm is None or not arm.tabled_s:
+            continue
+        where = topic.name, arm.config.size, arm.config.batch
+        band = band_of(setting.environment.device, *where) if setting.environment.emulated else None
+        if band and arm.launching_s > band * arm.tabled_s:
+            launched[topic.name] = max(arm.launching_s, launched.get(topic.name, 0.0))
+        elif band:
+            bands[topic.name] = max(band, bands.get(topic.name, 0.0))
+    told = []
+    if launched:
+        times = ", ".join(f"{name} {short(one)}" for name, one in sorted(launched.items()))
+        told.append(
+            f"At these small batches the host launches a step for longer than the device computes it ({times}): any "
+            "fast device reads the same there, and another host otherwise."
+        )
+    if bands:
+        off = ", ".join(f"{name} {one:g}" for name, one in sorted(bands.items()))
+        told.append(f"The device's own time is right within a factor of {off}, of which intervals know nothing.")
+    return " ".join(told)
 
 
 def on_training(entry: StoredRow) -> str:

@@ -28,15 +28,20 @@ from harness.report.published import file_name
 from harness.report.words import NOTHING, duration, factor, one_line, ratio, shortened
 
 EMULATED = (
-    "Emulated: the device's step time is set and not measured; loader, workers, copies and waits are real. "
-    "A device's name stands at the share of this batch in a step of the real system's full-size model and batch there, "
-    "in the fastest of float32, bfloat16 and bfloat16 with channels-last that its table has, and no sooner than the "
-    "host launches such a step. It is worked out of published rates; speedups are told over all step times that these "
-    "leave possible. Pages of one emulated device run a small model, whose step is shorter: there the same option has "
-    "another number."
+    "Emulated: the device's step time is set and not measured, and copies take what the link's rate says; loader, "
+    "workers and waits are real. A device's name stands at an estimated step time: that of the full-size model at the "
+    "real system's batch, divided down to this batch. It is taken from the fastest of float32, bfloat16 and bfloat16 "
+    "with channels-last in the device's table, and is never shorter than the host's launches of that step. The speedup "
+    "beside a name covers all step times that the table leaves possible. Pages of one emulated device run small "
+    "batches of small models, whose launches take longer a sample: there the same option has another number."
 )
 SLOWED = 1.25  # times as long as beside the shortest steps: what loading may take without a word about it
+TOLD = 1.25  # times as far off: what is no prediction any more
 MOST_NAMED = 8  # options without a curve for one reason
+FORMER_LAUNCHES = (
+    "The launches within these steps are those of a former table, whose host takes a quarter to a half of what that of "
+    "a real H200 takes for an operator: a host that runs ahead of the device hides less behind them than it would."
+)
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
     "a step for sure, beyond that perhaps. The interval beside a limit follows from the ends of the ratios' "
@@ -72,9 +77,21 @@ def _slowed(sweep: Sweep) -> Iterator[str]:
         )
 
 
+def _unlaunched(sweep: Sweep) -> Iterator[str]:
+    """That the host could not launch a step of this batch as fast as some that were emulated."""
+    if sweep.host_s > min(point.step_s for curve in sweep.curves for point in curve.points):
+        yield (
+            f"Launching a step of this batch takes the host {time(sweep.host_s)}. Shorter ones stand for its share in "
+            "a larger batch, or for a step of fewer launches, such as a CUDA graph."
+        )
+
+
 def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
     """What loading does, and what each option comes to: where it stops paying, and what it gives on known devices."""
+    if sweep.is_former:
+        yield FORMER_LAUNCHES
     yield from _slowed(sweep)
+    yield from _unlaunched(sweep)
     for curve in sweep.curves:
         told = [
             f"{name} ({time(at.step_s)} a step{_possible(at)}) {reached}"
@@ -82,14 +99,22 @@ def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
             if (reached := _between(curve, at))
         ]
         on = f"; at the pace of an emulated {', '.join(told)}" if told else ""
-        within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
-        yield f"{curve.label} {pays(curve)}{on}{within or ''}{_lacking(curve)}."
+        yield f"{curve.label} {pays(curve)}{on}{_foretold(curve)}{_lacking(curve)}."
+
+
+def _foretold(curve: Curve) -> str:
+    """How far what loader and step take alone is from it, in words; empty where that is not known."""
+    if not curve.missed:
+        return ""
+    if curve.missed < TOLD:
+        return f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
+    return f"; loader and step alone do not predict it: they miss by up to {factor(curve.missed)} times"
 
 
 def _possible(at: KnownTime) -> str:
     """Between which step times the true one lies, in words; what the host takes for its launches has no such band."""
-    if at.least_s == at.most_s:
-        return ", which its host needs"
+    if at.by_host:
+        return ", which its host needs" + (f", or up to {time(at.most_s)}" if at.most_s > at.step_s else "")
     return f", {time(at.least_s)} to {time(at.most_s)}"
 
 
@@ -158,11 +183,14 @@ def time(seconds: float) -> str:
 def _between(curve: Curve, at: KnownTime) -> str:
     """From where to where the speedup lies at a device's pace, intervals included; empty beyond what was measured."""
     within = (one.step_s for one in curve.points if at.least_s < one.step_s < at.most_s)
-    times = sorted({*at, *within})
+    times = sorted({at.step_s, at.least_s, at.most_s, *within})
     found = [one for one in (between(curve.points, step_s) for step_s in times) if one]
     if len(found) < len(times):
         return ""
-    return f"{factor(min(low for _, low, _ in found))}x to {factor(max(high for *_, high in found))}x"
+    least = f"{factor(min(low for _, low, _ in found))}x"
+    if at.by_host and curve.launches_less:  # its own launches would take less still
+        return f"{least} or more"
+    return f"{least} to {factor(max(high for *_, high in found))}x"
 
 
 def without_curve(matrices: Iterable[Matrix], sweeps: Sequence[Sweep]) -> Iterator[Part]:

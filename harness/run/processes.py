@@ -32,8 +32,9 @@ def command_of(name: str, *words: str) -> list[str]:
 
 
 def finding_modules(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which such a command finds it."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
+    """The environment in which such a command finds it; what is installed is found anyhow, behind the user's path."""
+    ours = [] if ROOT.name in {"site-packages", "dist-packages"} else [str(ROOT)]
+    path = os.pathsep.join([*ours, *filter(None, [inherited.get("PYTHONPATH")])])
     return {**inherited, "PYTHONPATH": path}
 
 

@@ -27,6 +27,7 @@ from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.report.document import to_markdown
 from harness.report.sweep import figures_of, pays, sweep_figure, sweep_parts
+from tests.analyze.synthetic import ENVIRONMENT
 
 LOAD_S = 0.040
 
@@ -144,7 +145,7 @@ def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
         return SimpleNamespace(config=config, timing=timing, rows=[row])
 
     config = Configuration(workload="speaker", size="quick", batch=5)
-    environment: Any = SimpleNamespace(cpu="some CPU", cores=2)
+    environment: Any = replace(ENVIRONMENT, device="emulated:2ms")
     told = [
         (0.03, environment, [table(Timing.LOADER, 31.5), table(Timing.STEP, 3.65)]),
         (2.0, environment, [table(Timing.STEP, 1.04), table(Timing.LOADER, 31.5)]),
@@ -160,7 +161,7 @@ def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
 
 def test_stacks_of_one_name_are_curves_of_their_own() -> None:
     config = Configuration(workload="speaker", size="quick", batch=5)
-    environment: Any = SimpleNamespace(cpu="some CPU", cores=2)
+    environment: Any = replace(ENVIRONMENT, device="emulated:2ms")
 
     def told(step_s: float, *names: str) -> Any:
         treatment = replace(config, options=tuple(Option(name=name) for name in names))
@@ -180,22 +181,24 @@ def test_stacks_of_one_name_are_curves_of_their_own() -> None:
 def test_loading_that_takes_longer_beside_longer_steps_is_told() -> None:
     """As on a host whose caches others fill while the device computes; not of what workers load meanwhile."""
 
-    def words(load_s: tuple[float, float], workers: int | None = None) -> str:
+    def words(load_s: tuple[float, float], workers: int | None = None, launching_s: float = 0.0) -> str:
         told: list[Any] = []
         for step_s, each_s in zip((0.002, 0.5), load_s, strict=True):
             arm = seen(step_s, each_s, workers)
-            arm.launching_s = 0.0
+            arm.launching_s = launching_s
             row = SimpleNamespace(
                 label="a", estimate=estimate(1.5, 0.02), absence=None, treatment=arm, reference=arm,
                 comparison=SimpleNamespace(treatment=arm.config),
             )  # fmt: skip
             table = SimpleNamespace(config=arm.config, timing=Timing.STEP, rows=[row])
-            told.append((step_s, SimpleNamespace(cpu="some CPU", cores=2), [table]))
+            told.append((step_s, replace(ENVIRONMENT, device="emulated:2ms"), [table]))
         return to_markdown(sweep_parts(sweep_of(told), {}))
 
     assert "takes 18 ms a step beside steps of 2 ms, and 80 ms beside steps of 500 ms" in words((0.018, 0.080))
     assert "own loading" not in words((0.018, 0.022))
     assert "own loading" not in words((0.018, 0.080), workers=2)
+    assert "Launching a step of this batch takes the host 4 ms." in words((0.018, 0.080), launching_s=0.004)
+    assert "Launching" not in words((0.018, 0.080), launching_s=0.001)
 
 
 def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
@@ -305,7 +308,8 @@ def test_tables_sentences_and_figures_say_emulated() -> None:
     )
     known = {
         "A100": KnownTime(0.012, 0.008, 0.018),
-        "H100": KnownTime(0.01, 0.01, 0.01),
+        "H100": KnownTime(0.01, 0.01, 0.01, by_host=True),
+        "B200": KnownTime(0.02, 0.02, 0.05, by_host=True),
         "T4": KnownTime(0.09, 0.045, 0.18),
         "abacus": KnownTime(90.0, 75.0, 108.0),
     }
@@ -317,6 +321,9 @@ def test_tables_sentences_and_figures_say_emulated() -> None:
     assert between(sweep.curves[0].points, 0.012 * 1.5)[1] == pytest.approx(float(found[1]), abs=0.006)
     assert between(sweep.curves[0].points, 0.012 / 1.5)[2] == pytest.approx(float(found[2]), abs=0.006)
     assert "H100 (10 ms a step, which its host needs)" in page
+    assert (held := re.search(r"B200 \(20 ms a step, which its host needs, or up to 50 ms\) ([\d.]+)x to", page))
+    less = replace(sweep, curves=tuple(replace(one, launches_less=True) for one in sweep.curves))
+    assert f"up to 50 ms) {held[1]}x or more" in to_markdown(sweep_parts([less], marks))
     assert "abacus" not in page
     svg = sweep_figure(sweep, marks["imagenet"])
     assert svg == figures_of([sweep], marks)["sweep-imagenet.svg"]

@@ -16,6 +16,7 @@ from harness.catalogue import read_catalogue
 from harness.cli import main
 from harness.cli.commands import app
 from harness.run.data import data_folder
+from harness.run.preparation import Place
 from harness.store import MEASUREMENTS, RUN, create
 from tests.test_catalogue import WORKLOAD_FILE
 from tests.test_store import RUN_FACTS
@@ -129,7 +130,7 @@ BAD = {
     "plan leak --device nope": "There is no device 'nope'; choose auto, cpu, cuda, emulated.",
     "plan leak --size nope": "leak has no size 'nope'; choose one of smoke, quick, standard.",
     "plan leak --batch 99999999": "choose a batch of at most 8192.",
-    "plan --workload absent.py": "There is no workload file absent.py",
+    "plan --workload absent.py": "absent.py; give the path of a Python file that defines WORKLOAD or a job.",
     "plan --workload blank.py": "blank.py defines no WORKLOAD",
     "explain nope": "There is no workload 'nope'",
     "explain leak:nope": "There is no optimization 'nope'",
@@ -315,6 +316,31 @@ def test_one_can_plan_a_workload_of_ones_own(
     (tmp_path / "mine_to_plan.py").write_text(WORKLOAD_FILE)
     found = json.loads(call("plan --workload mine_to_plan.py --device cpu --json", monkeypatch, capsys).out)
     assert {block["reference"]["workload"] for block in found["plan"]["blocks"]} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("words", "measures", "own"),
+    [
+        ("tune train.py:job", "tune", "train.py:job"),
+        ("run --workload train.py:job", "measure", "train.py:job"),
+        ("best --workload train.py:job", "best", "train.py:job"),
+        ("run leak", "measure", None),
+    ],
+)
+def test_places_are_found_again_where_a_file_of_ones_own_goes_to_another_folder(
+    words: str, measures: str, own: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = list[Any]()
+
+    def note(*given: Any, **_words: Any) -> int:
+        asked.extend(given)
+        return 0
+
+    monkeypatch.setattr(f"harness.cli.measuring.{measures}", note)
+    assert call(f"{words} --results kept --data here", monkeypatch, capsys).status == 0
+    request, place = asked[0], next(one for one in asked if isinstance(one, Place))
+    top = Path.cwd() if own else Path()
+    assert (request.own, place.results, place.data) == (top / own if own else None, top / "kept", top / "here")
 
 
 def test_explaining_an_optimization_prints_its_page(

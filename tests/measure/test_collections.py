@@ -1,53 +1,83 @@
-"""The collector's full passes: they come before a window, so that no arm alone meets them."""
+"""The collector's own full passes: each window bears its share, whether it met one or not."""
 
 import gc
 from collections.abc import Iterator
+from math import inf
 
 import pytest
 
-from harness.measure.devices import collected_when_due, old_objects
+from harness.measure import collector
+from harness.measure.collector import OLD_SHARE, FullPasses, Share
 
 
 @pytest.fixture
-def passes() -> Iterator[list[None]]:
-    """One entry for each full pass."""
-    found: list[None] = []
-
-    def count(phase: str, told: dict[str, int]) -> None:
-        found.extend([None] * (phase == "stop" and told["generation"] == 2))
-
-    gc.collect()
-    gc.callbacks.append(count)
+def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[FullPasses]:
+    """Those of this process, counted from here."""
+    found = FullPasses()
+    monkeypatch.setattr(collector, "PASSES", found)
+    found.collect()
+    found.begin()
     yield found
-    gc.callbacks.remove(count)
+    gc.callbacks.remove(found._told)
 
 
-def test_no_full_pass_comes_between_two_that_were_due(passes: list[None]) -> None:
-    """Steps that keep some objects, in windows that are short against the time between two passes."""
-    left, kept, within, before = old_objects(), list[list[list[None]]](), 0, 0
-    for _ in range(400):
-        count = len(passes)
-        left = collected_when_due(left)
-        before += len(passes) - count
-        count = len(passes)
-        kept += [[[] for _ in range(1000)]]  # a window
-        within += len(passes) - count
-    assert before >= 1, "as many objects have grown old"
-    assert not within
+def step() -> None:
+    """Some of its objects grow old before they are dropped; no step leaves any."""
+    wave = [[one] for one in range(2_000)]
+    del wave
 
 
-def test_a_pass_that_is_far_away_is_not_run(passes: list[None]) -> None:
-    left = old_objects()
-    assert collected_when_due(left) == left
-    assert not passes
+def test_python_begins_a_full_pass_where_as_many_objects_have_grown_old_as_were_counted(passes: FullPasses) -> None:
+    while not passes.own:
+        due, left = passes.grown, passes.left
+        step()
+    assert OLD_SHARE * due <= 1.02 * left
+    assert OLD_SHARE * passes.grown >= 0.98 * left
+    assert not passes.asked
+    assert passes.cost_s == passes.own[0][1] > 0
 
 
-def test_where_nothing_is_collected_nothing_is_run(passes: list[None]) -> None:
+def test_windows_that_meet_none_bear_as_much_as_all_steps_together_take(passes: FullPasses) -> None:
+    owed = 0.0
+    while len(passes.own) < 4:
+        share = Share()
+        step()
+        owed += share.owed_s(inf)
+    met = sum(seconds for _, seconds in passes.own)
+    assert owed == pytest.approx(0.0, abs=0.4 * met)  # what they bear less what they met
+
+
+def test_a_window_bears_its_share_of_a_pass_that_it_does_not_meet(passes: FullPasses) -> None:
+    share = Share()
+    for _ in range(20):
+        step()
+    owed = share.owed_s(inf)
+    assert owed == pytest.approx(OLD_SHARE * passes.grown / passes.left * passes.cost_s)
+    assert owed > 0
+    assert share.owed_s(inf, 0.5) == pytest.approx(owed / 2)
+
+
+def test_what_a_training_asks_for_is_left_where_it_comes(passes: FullPasses) -> None:
+    share = Share()
+    step()
+    gc.collect()
+    assert passes.asked == 1
+    assert share.owed_s(inf) == 0.0
+    step()
+    assert share.owed_s(inf) == 0.0, "Python's own passes are rare then"
+
+
+def test_nothing_is_shared_out_where_nothing_is_collected(passes: FullPasses) -> None:
     gc.disable()
     try:
-        kept = [[] for _ in range(400_000)]  # type: ignore[var-annotated]
-        assert collected_when_due(1) == 1
-        assert kept
-        assert not passes
+        share = Share()
+        for _ in range(30):
+            step()
+        assert share.owed_s(inf) == 0.0
     finally:
         gc.enable()
+
+
+def test_what_grows_old_in_no_window_is_nobody_s(passes: FullPasses) -> None:
+    step()
+    assert Share().owed_s(inf) == 0.0

@@ -307,6 +307,17 @@ def collections() -> Trial:
     return trial("garbage is collected", stages, oracles, alone=True, protocol=QUICK)
 
 
+def growing_old() -> Trial:
+    """Batches of many objects, which grow old before they are dropped: Python itself goes through its heap for that."""
+    plain = Stages(step_s=0.020, epoch_steps=64)
+    many = replace(plain, objects=8000)
+    stages = {PLAIN: plain, "many": many, "heap": replace(many, heap=200_000), "copy": replace(plain, copy=1)}
+    threat = "garbage is collected in some steps"
+    oracles = [Oracle(option=f"variant={one}", threat=threat, truth="loop") for one in ("many", "heap")]
+    oracles.append(Oracle(option="variant=copy", threat="two equal arms differ"))
+    return trial("batches of many objects", stages, oracles, alone=True, protocol=QUICK)
+
+
 def in_step() -> Trial:
     """A stall after just as many steps as a window and its lead-in take together."""
     plain = Stages(step_s=0.020, epoch_steps=16)
@@ -694,9 +705,10 @@ def all_trials() -> list[Trial]:
         for one in cross(step_ms, group, QUICK if step_ms < 300 else SLOW)
     ]
     return [
-        refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
-        long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
-        weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), evaluations(), probes(),
+        refill(), stalls(), both(), computing(), collections(), growing_old(), *crosses, *lengths(), innocent(),
+        halves(), long_epochs(), in_step(), counting(), hidden(), periodic(),
+        weather("a machine that swings", 0.15, 3.7), weather("a machine that drifts", 0.3, 150.0),
+        lucky(), epochs(), evaluations(), probes(),
         waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
         remembered_soon(), forgotten(), kept_first(), kept_by_treatments(), unfilled(), sharing(), sharing_cores(),
         lists(), divided(), spawned(), resumed(),

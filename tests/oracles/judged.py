@@ -20,6 +20,7 @@ from tests.oracles.stages import PLAIN, VARIABLE, Told
 from tests.oracles.zygote import Zygote
 
 LOOP_S = 2.0
+RARE_S = 10.0  # of a loop in which Python goes through its heap in every second
 LOOPS, CONTENDED = 4, 0.05  # at most, until others took no more of the cores than this
 SIDE_BY_SIDE = 3  # trials that sleep; of ten, some start while others are timed, and intervals are ten times wider
 LOOP = "tests.oracles.by_hand:loop"
@@ -157,13 +158,14 @@ def _loops(one: Trial, zygote: Zygote) -> dict[str, float]:
 
 def _loop(experiment: Experiment, zygote: Zygote, stack: str) -> float:
     told, option = {VARIABLE: Told(variants=experiment.stages).to_json()}, parsed(stack)
-    epoch_s = added_up(experiment.stages, stack) * experiment.stages[PLAIN].samples
+    plain, rare = experiment.stages[PLAIN], any(one.objects for one in experiment.stages.values())
+    epoch_s = added_up(experiment.stages, stack) * plain.samples
     argument = {
         "variant": option.variant,
         "workers": option.workers,
         "prefetch": option.prefetch,
         "passes": option.passes,
-        "seconds": min(LOOP_S, 4 * epoch_s) if experiment.stages[PLAIN].step == "sleep" else LOOP_S,
+        "seconds": RARE_S if rare else min(LOOP_S, 4 * epoch_s) if plain.step == "sleep" else LOOP_S,
         "epochs": experiment.timing is Timing.EPOCH,
         "persistent": option.persistent,
         "pinned": option.pinned,

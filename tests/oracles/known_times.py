@@ -98,6 +98,7 @@ class Batches(Dataset[Any]):
         shuffle = torch.randperm(stages.samples, generator=torch.Generator().manual_seed(0)).tolist()
         self.rank = {index: rank for rank, index in enumerate(shuffle)}
         self.process = self.loads = 0
+        self.objects: list[list[int]] = []
         self.kept: dict[int, None] = {}  # the first ranks of batches that were loaded, the last one last
         self.ahead = Ahead(self) if stages.ahead else None
         self.server = Server(stages) if stages.server else None
@@ -108,12 +109,14 @@ class Batches(Dataset[Any]):
 
     def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
         ranks = [self.rank[index] for index in indices]
+        self.objects = [[one] for one in range(self.stages.objects)]
         if self.server:
             self.server.take()
         elif self.ahead:
             self.ahead.take()
         else:
             self.load(ranks)
+        self.objects.clear()
         weights = [self.stages.step_weight(rank // self.stages.batch) for rank in ranks]
         return torch.tensor(weights).unsqueeze(1), torch.ones(len(ranks), 1)
 

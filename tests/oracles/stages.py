@@ -57,6 +57,7 @@ class Stages:
     server: int = 0  # batches that a process outside the arm's group holds ready
     helpers: int = 0  # processes that the arm keeps, each with 20 MB
     heap: int = 0  # lists that the model holds
+    objects: int = 0  # that a batch consists of while it is loaded: many grow old before they are dropped
     collect_every: int = 0  # steps after which Python's collector goes through the heap of the process
     operators: int = 0  # of PyTorch in every step, beyond its time, whose work is divided among PyTorch's threads
     threads: int = 0  # that every step gives PyTorch, whatever the recipe says, and leaves to whoever comes next

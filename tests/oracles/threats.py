@@ -148,8 +148,9 @@ THREATS = (
     ),
     Threat(
         "The garbage collector runs in some windows only",
-        "what a training asks for is part of its time; Python's own full passes come between windows, in every arm",
-        "garbage is collected",
+        "what a training asks for is part of its time; of Python's own full passes every window bears its share, told "
+        "from the objects that grew old in it, whether it met one or not",
+        "garbage is collected; batches of many objects",
     ),
     Threat(
         "The time of day is set",

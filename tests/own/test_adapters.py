@@ -299,6 +299,18 @@ def test_a_setup_that_asks_for_the_trainer_is_told() -> None:
         _ = sm.from_lightning(type("Asking", (Ready,), {"setup": asking}), batches()).facts
 
 
+def logging(self: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
+    self.logger.experiment.add_scalar("samples", len(batch[0]))
+    return Ready.training_step(self, batch)
+
+
+@pytest.mark.parametrize("step", [logging, asking])
+def test_a_step_that_asks_for_the_trainer_or_its_logger_is_told(step: Any) -> None:
+    kind = type("Logging", (Ready,), {"logger": None, "training_step": step})
+    with pytest.raises(sm.Mistake, match=r"asks for self\.trainer or self\.logger, which no job has; use self\.log"):
+        _ = sm.from_lightning(kind, batches()).facts
+
+
 def test_clipping_that_a_trainer_does_is_told_to_the_job() -> None:
     assert "clipping" in sm.from_lightning(Ready, batches(), clip_norm=0.5).facts.traits
     assert "clipping" not in sm.from_lightning(Ready, batches()).facts.traits

@@ -13,7 +13,7 @@ import pytest
 
 import speedmatrix as sm
 from harness.catalogue import code_digest, read_workload
-from harness.core.own_file import TOLD, files_of, look_anew
+from harness.core.own_file import TOLD, files_of, look_anew, read_file
 from harness.core.recipe import Recipe
 from harness.own.job import Job, address_of
 from harness.run.arm import launch_environment
@@ -329,3 +329,71 @@ def test_what_a_module_of_a_notebook_imports_is_part_of_the_job(
     assert read_workload(where).source == before
     third.write_text("WIDTH = 5\n")
     assert read_workload(where).source != before
+
+
+# Where a file's own modules lie that are not beside it.
+
+USED = "from tests.own.trainings import Net, Pictures, sgd"
+
+
+def importing(net: str) -> str:
+    """A script that has its model from there."""
+    return HEAD.replace(USED, f"{net}\nfrom tests.own.trainings import Pictures, sgd")
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["packages", "folders"])
+def test_a_file_with_relative_imports_is_a_module_of_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marked: bool
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    top = tmp_path / f"package_of_{tmp_path.name.replace('-', '_')}"
+    file = top / "inner" / "train.py"
+    file.parent.mkdir(parents=True)
+    for folder in (top, file.parent) if marked else ():
+        (folder / "__init__.py").touch()
+    (top / "net.py").write_text(BESIDE_A_NOTEBOOK)
+    file.write_text(importing("from ..net import Own as Net"))
+    found = read_file(file).names
+    assert found["__name__"] == f"{top.name}.inner.train"
+    assert found["job"].model.__module__ == f"{top.name}.net"
+    assert sys.modules[found["job"].module].job is found["job"], "whoever unpickles finds it again"
+
+
+def test_a_file_that_gets_along_without_its_package_is_a_script(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(f"try:\n    from .net import Net\nexcept ImportError:\n    pass\n{HEAD}")
+    assert read_file(file).names["__name__"] == "train"
+
+
+def test_a_package_of_the_project_is_found_from_a_folder_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the script is run with `python -m` from the project's folder."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    name = f"source_of_{tmp_path.name.replace('-', '_')}"
+    file, net, log = tmp_path / "scripts" / "train.py", tmp_path / name / "net.py", tmp_path / f"logs_{name}" / "a.txt"
+    for one in (file, net, log):
+        one.parent.mkdir()
+        one.write_text(f"import {log.parent.name}\n")
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(sm.Mistake, match="ModuleNotFoundError in line 1: No module named 'logs_"):
+        read_file(file)
+    net.write_text(BESIDE_A_NOTEBOOK)
+    again = file.with_name("again.py")
+    again.write_text(importing(f"from {name}.net import Own as Net"))
+    assert read_file(again).names["Net"].WIDTH == 3
+    assert sys.path[-1] == str(tmp_path), "behind all others"
+
+
+def test_what_is_installed_does_not_come_before_the_users_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    for root, path in (("/home/me/clone", "/home/me/clone:/mine"), ("/env/lib/python3.12/site-packages", "/mine")):
+        monkeypatch.setattr("harness.run.processes.ROOT", Path(root))
+        assert finding_modules({"PYTHONPATH": "/mine"})["PYTHONPATH"] == path
+
+
+def test_a_file_that_reads_a_command_line_is_told_to_be_measured_by_its_defaults(tmp_path: Path) -> None:
+    file, told = tmp_path / "train.py", list[bool]()
+    for text in (HEAD, f"import argparse\nargparse.ArgumentParser().parse_args()\n{HEAD}"):
+        file.write_text(text)
+        told.append("command line: none is given to your file; " in "\n".join(read_workload(file).seen))
+    assert told == [False, True]

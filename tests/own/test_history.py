@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,16 @@ import pytest
 from harness.catalogue import code_digest, read_workload
 from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
-from harness.core.own_file import NOW, TOLD, Address, parse_address, told_to_arms, unpacked
+from harness.core.own_file import (
+    NOW,
+    TOLD,
+    Address,
+    opened_elsewhere,
+    parse_address,
+    read_file,
+    told_to_arms,
+    unpacked,
+)
 from harness.core.recipe import Recipe
 from harness.own import history
 from harness.own.history import check_alike, seen, since
@@ -273,6 +283,64 @@ def test_items_of_both_arms_need_seeds_where_those_of_either_do(file: Path) -> N
     assert read_workload(Path(str(then))).sizes["quick"].seeded_items
 
 
+def test_a_file_that_the_commit_does_not_hold_is_taken_as_it_is_now(file: Path) -> None:
+    """With the code of then beside it: the job of a training that had none lies in a file of its own."""
+    added = file.with_name(f"added_to_{file.stem}.py")
+    for number in range(2):
+        added.write_text(f"from layers_of_{file.stem.removeprefix('train_')} import WIDTH\nNUMBER = {10**number}\n")
+        then, now = since(Address(added), "HEAD")
+        assert now.path == added
+        found = read_file(then.path).names
+        assert (found["NUMBER"], found["WIDTH"]) == (10**number, 3)
+
+
+def test_such_a_file_lies_in_no_folder_that_is_linked(file: Path) -> None:
+    data = file.parent / "jobs" / "data.bin"
+    data.parent.mkdir()
+    data.write_text("1")
+    then, _ = since(Address(file), "HEAD")
+    assert (then.path.parent / "jobs").is_symlink()
+    (added := data.with_name("added.py")).write_text("")
+    then, _ = since(Address(added), "HEAD")
+    assert unpacked(then.path.resolve()) is not None
+    assert (then.path.parent / data.name).resolve() == data
+
+
+def test_a_commit_whose_file_has_no_job_is_told_with_what_to_do(file: Path) -> None:
+    text = file.read_text()
+    edited(file, ("job = sm.job(", "def made():\n    return sm.job("), committed=True)
+    file.write_text(text)
+    words = r"^At HEAD: .* defines no WORKLOAD and no job\. Put the job into a file of its own .* for both versions\.$"
+    with pytest.raises(Mistake, match=words):
+        check_alike(*since(Address(file), "HEAD"), "HEAD")
+
+
+DATA_AND_CODE = {
+    "below/data/first.bin": True, "below/mine.txt": True, "ignored/kept.txt": True, "below/code.pyc": False,
+    "below/code.py": False, "below/__pycache__/a.txt": False, "env/pyvenv.cfg": False, "cache/mine.txt": False,
+}  # fmt: skip
+
+
+def test_data_that_git_does_not_hold_are_linked_into_the_tree_of_then(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = file.parent.parent
+    monkeypatch.setenv("SPEEDMATRIX_DATA", str(top / "cache"))
+    for name in DATA_AND_CODE:
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text("1")
+    (top / ".gitignore").write_text("ignored\n*.bin\n*.pyc\n")
+    for _ in range(2):
+        here = unpacked(since(Address(file), "HEAD")[0].path)
+    assert here is not None
+    tree, _ = here
+    assert {name: (tree / name).exists() for name in DATA_AND_CODE} == DATA_AND_CODE
+    read = [str(place / "below/mine.txt") for place in here]
+    assert opened_elsewhere(tree / "below" / file.name, read) == [], "both versions read the same"
+    shutil.rmtree(tree)
+    assert all((top / name).is_file() for name in DATA_AND_CODE)
+
+
 ALIKE: dict[str, tuple[tuple[str, str], str]] = {
     "kernel": (("lr=0.01", "lr=0.01, foreach=True"), "foreach True in place of None.*--only foreach_optimizer"),
     "loader": (("dataset=data, ", "dataset=DataLoader(data, num_workers=2), "), "num_workers 2.*--only workers=2"),
@@ -342,6 +410,20 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Address], history.Se
 def test_arms_of_then_have_the_packages_of_then(
     file: Path, package: Path, looked_at: Callable[[Address], history.Seen]
 ) -> None:
+    then, now = since(Address(file), "HEAD")
+    check_alike(then, now, "HEAD")
+    widths = [
+        (looked_at(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))
+    ]
+    assert widths == [3, 5]
+
+
+@pytest.mark.thorough
+def test_each_version_has_the_modules_of_its_own_package(
+    file: Path, looked_at: Callable[[Address], history.Seen]
+) -> None:
+    file.write_text(file.read_text().replace("from layers_of_", "from .layers_of_"))
+    git(file.parent.parent, "commit", "-qm", "relative", str(file))
     then, now = since(Address(file), "HEAD")
     check_alike(then, now, "HEAD")
     widths = [
@@ -436,10 +518,6 @@ def test_packages_in_editable_mode_are_found_in_the_tree_of_then(file: Path, mon
 def test_what_git_does_not_know_has_a_sentence(file: Path, tmp_path: Path) -> None:
     with pytest.raises(Mistake, match=r"no nowhere is known; name a commit"):
         since(Address(file), "nowhere")
-    added = file.with_name("added.py")
-    added.write_text(file.read_text())
-    with pytest.raises(Mistake, match=r"There was no added\.py in that place at HEAD"):
-        since(Address(added), "HEAD")
     with pytest.raises(Mistake, match="There is no file"):
         since(Address(file.with_name("absent.py")), "HEAD")
     alone = tmp_path / "alone.py"

@@ -692,6 +692,26 @@ def test_an_optimizer_is_made_again_for_the_copy_with_its_groups_and_another_ker
     assert isinstance(made, torch.optim.AdamW)
 
 
+def test_of_an_optimizer_that_accelerate_has_prepared_the_one_within_is_taken() -> None:
+    from harness.own.parts import fresh_model, optimizer_of
+
+    model = Net()
+    prepared = type("AcceleratedOptimizer", (), {"__module__": "accelerate.optimizer"})()
+    prepared.optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    copy, *_ = fresh_model(model)
+    made = optimizer_of(a_job(model=model, optimizer=prepared), copy, list(copy.parameters()))
+    assert (type(made), made.param_groups[0]["lr"]) == (torch.optim.SGD, 0.5)
+    assert made.param_groups[0]["params"][0] is copy.layers[0].weight
+
+
+def test_a_factory_is_called_as_its_decorator_has_it() -> None:
+    def sized(width: int) -> nn.Module:
+        return Sized(width)
+
+    made = functools.wraps(sized)(lambda: sized(3))
+    assert items.called(made).width == 3
+
+
 def cropped(items: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
     """What a collate function does whose items have sizes of their own."""
     return torch.stack([picture[:, :8] for picture, _ in items]), torch.tensor([label for _, label in items])
@@ -830,6 +850,12 @@ def infinite(outputs: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(outputs, targets) * torch.inf
 
 
+def going_backward(model: nn.Module, batch: Any) -> Tensor:
+    loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+    loss.backward()
+    return loss
+
+
 def of_another_model(_parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(Net().parameters(), lr=0.1)
 
@@ -932,6 +958,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a loss that is none": ({"loss": "cross entropy"}, "The loss is of the type str; give a module or a function"),
     "a loss for each sample": ({"loss": nn.CrossEntropyLoss(reduction="none")}, "no single number; give one with red"),
     "a loss without gradient": ({"loss": detached}, r"The loss has no gradient; leave out detach\(\)"),
+    "a step with two values": (
+        {"training_step": lambda model, batch: (model(batch[0]).mean(), 1)},
+        r"The loss is a tuple and no tensor; let training_step \(or the loss\) return the loss alone, a tensor\.$",
+    ),
+    "a step with none": ({"training_step": lambda _model, _batch: None}, "The loss is a NoneType and no tensor; let"),
+    "a step that goes backward": (
+        {"training_step": going_backward},
+        r"a second time.*; training_step returns the loss before backward\(\); a step that .* is from_loop\(step",
+    ),
     "an infinite loss": ({"loss": infinite}, "not a finite number"),
     "two optimizers": ({"optimizer": [sgd, sgd]}, r"2 optimizers make a step of your own.*from_loop.*watch\(loader\)"),
     "an optimizer by name": ({"optimizer": "adam"}, "The optimizer is of the type str"),
@@ -1008,6 +1043,17 @@ from tests.own.trainings import Net, Pictures, sgd
 from torch import nn
 job = sm.job(model=Net, dataset=Pictures(), loss=nn.CrossEntropyLoss(), optimizer=sgd, batch=8)
 """
+ASKING = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"
+DECORATED = """
+import functools
+
+
+def decorated(function):
+    return functools.wraps(function)(lambda: function(8))
+
+
+@decorated
+def mine(batch)"""
 
 
 @pytest.fixture(autouse=True)
@@ -1081,10 +1127,13 @@ def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
             r"bad in my_training\.py fails \(ZeroDivisionError in line 7: ",
         ),
         (
-            f"{SCRIPT}def end():\n    raise SystemExit(2)",
+            f"{SCRIPT}def end():\n    raise SystemExit(3)",
             ":end",
-            r"end in my_training\.py fails \(SystemExit in line 7: 2\); put",
+            r"end in my_training\.py fails \(SystemExit in line 7: 3\); put",
         ),
+        (f"{SCRIPT}def main():\n    pass", ":main", "^main in my_training.py gives a NoneType and no job; let it"),
+        (f"{ASKING}parser.parse_args()\n", "", r"^my_training\.py asks for arguments in line 4 and .*\(os\.environ"),
+        (f"{ASKING}def main():\n    parser.parse_args()\n", ":main", "^my_training.py asks for arguments in line 5 "),
     ],
 )
 def test_a_script_without_its_job_is_told(tmp_path: Path, text: str, name: str, words: str) -> None:
@@ -1095,10 +1144,11 @@ def test_a_script_without_its_job_is_told(tmp_path: Path, text: str, name: str, 
         read_workload(Path(f"{path}{name}"))
 
 
-def test_a_function_may_make_the_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("head", ["def mine(batch=8)", DECORATED], ids=["plain", "decorated"])
+def test_a_function_may_make_the_job(tmp_path: Path, head: str) -> None:
     from harness.catalogue import read_workload
 
-    path = script(tmp_path, SCRIPT.replace("job = sm", "def mine():\n    return sm"))
+    path = script(tmp_path, SCRIPT.replace("batch=8", "batch=batch").replace("job = sm", f"{head}:\n    return sm"))
     assert read_workload(Path(f"{path}:mine")).sizes["quick"].batch == 8
 
 

@@ -116,6 +116,14 @@ def test_batches_are_the_loaders_own_and_a_break_is_no_error() -> None:
     assert watched.last.steps == 13
 
 
+@pytest.mark.parametrize(("steps", "words"), [(0, ""), (1, "1 step"), (7, "7 steps")])
+def test_a_pass_of_too_few_steps_is_told(steps: int, words: str) -> None:
+    told = io.StringIO()
+    assert len(list(sm.watch([torch.zeros(2)] * steps, to=told))) == steps
+    assert told.getvalue() == (words and f"speedmatrix watched {words}, too few to tell; it needs 8.\n")
+    assert went_through([torch.zeros(2)] * 8, step_ms=0).steps == 8
+
+
 def test_a_plain_generator_can_be_watched() -> None:
     def batches() -> Iterator[Tensor]:
         for _ in range(20):

@@ -91,6 +91,15 @@ def changed(run: StoredRun, **facts: Any) -> StoredRun:
     return replace(run, matrix=replace(run.matrix, tables=tuple(tables)))
 
 
+def emulating(run: StoredRun, tabled_s: float, launching_s: float) -> StoredRun:
+    """The same run with references whose emulated device and host take so long for a step."""
+    known = ((table, table.profile) for table in run.matrix.tables)
+    tables = (
+        replace(table, profile=arm and replace(arm, tabled_s=tabled_s, launching_s=launching_s)) for table, arm in known
+    )
+    return replace(run, matrix=replace(run.matrix, tables=tuple(tables)))
+
+
 def shared(run: StoredRun) -> StoredRun:
     """The same run with arms that shared a process."""
     return changed(run, shared=True)
