@@ -259,7 +259,7 @@ REMARKS = """
 These windows were taken while every arm ran under the thresholds of `tuned_malloc` and `glibc_malloc` was the arm
 that did not, which is the baseline now. Under glibc's own thresholds the first step of speaker after a pause took 2.3
 times as long as a usual one, and now and then a step takes a second instead of a third of one: so did 6 of all 32
-windows of one step and none of 16 windows of two steps, all led in by three. Hence 0.84x there beside 0.64x to 0.71x
+windows of one step and none of 16 windows of two steps, all led in by three. Hence 0.84x there beside 0.64x to 0.69x
 elsewhere: what comes every so many steps can fall in step with windows and what leads into them. Since then the lead-
 in varies by a step from window to window. Nothing else asks for long windows; `brief` takes about 0.5 s of steps,
 `standard` 1 s, and

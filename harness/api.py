@@ -56,6 +56,7 @@ from harness.run.preparation import (
     forecast_of,
     job_of,
     known_elsewhere,
+    loads_from,
     measuring_alone,
     own_data,
     prepared,
@@ -327,10 +328,11 @@ def written(ready: Prepared, data: Path | None, watch: Watch = SILENT) -> Data:
         found = data_of(ready, data, show)
     for folder in dict.fromkeys(ready.real_data.values()):
         watch.say(f"Reading the files in {folder} once, so that every arm finds them in memory")
-        if not read_once(folder):
-            watch.say(
-                "They take more than half of the free memory and were not read: the reference, which comes first, has "
-                "them from storage, and the others from memory. Trust ratios of loading only with a part of them."
+        if not read_once(folder) and loads_from(ready, folder):
+            raise Mistake(
+                f"The files in {folder} take more than half of the free memory, so that the reference would read them "
+                "from storage and the other arms from memory; give a folder with a part of them, or time the step "
+                "alone (--probe compute)."
             )
     return found
 

@@ -203,20 +203,6 @@ def _stacked(config: Configuration, options: Iterable[Option]) -> Configuration:
     return Configuration(workload=config.workload, size=config.size, batch=config.batch, options=tuple(sorted(options)))
 
 
-def interactions(entries: Iterable[StoredRow]) -> tuple[tuple[str, str, Gain], ...]:
-    """Every measured stack of two whose parts were measured alone against the same reference, in order of names.
-
-    The gain is beyond the product of their ratios alone: above 1 they help each other.
-    """
-    entries, found = tuple(entries), []
-    for entry in entries:
-        added = _added(entry.row.comparison)
-        beyond = beyond_product(entry, entries) if len(added) == 2 else None
-        if beyond is not None:
-            found.append((str(added[0]), str(added[1]), beyond))
-    return tuple(sorted(found, key=lambda one: one[:2]))
-
-
 def beyond_product(whole: StoredRow, others: Iterable[StoredRow]) -> Gain | None:
     """A stack over the product of its options alone; None where it is no stack or lacks one of them."""
     reference, added = whole.row.comparison.reference, _added(whole.row.comparison)

@@ -238,3 +238,29 @@ def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
         if earlier.row.estimate and later.row.estimate
     ]
     return tuple(sorted(found, key=lambda one: -abs(one.apart)))
+
+
+# What else answers a question, of whatever environment.
+
+_WIDER = 2  # times as wide as ours an interval may be that agrees
+
+
+def other_answers(runs: Iterable[StoredRun], entry: StoredRow) -> Iterator[tuple[StoredRow, Estimate]]:
+    """What other runs, of whatever environment, answer to the same question on a calm machine; the newest first.
+
+    Beside an answer that an average may hold, only such count.
+    """
+    asked, ours = replace(entry.question, environment=""), entry.alone.row.estimate
+    inside = {one.run.name for one in entry.repeats or (entry,)}
+    for one in entries(run for run in runs if run.name not in inside):
+        estimate = one.row.estimate
+        if estimate is None or ours is None or estimate.disturbed or estimate.half_width > _WIDER * ours.half_width:
+            continue
+        if (estimate.is_sound or not ours.is_sound) and replace(one.question, environment="") == asked:
+            yield one, estimate
+
+
+def is_alike(entry: StoredRow, other: Estimate) -> bool:
+    """Whether another run's estimate is compatible with a row's."""
+    ours = entry.row.estimate
+    return ours is not None and abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)

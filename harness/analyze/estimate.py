@@ -331,13 +331,16 @@ def _hangs_on_table(evidence: Evidence, found: Estimate) -> bool:
 
 
 def _in_table_s(side: Side) -> float | None:
-    """What the table says of an arm's step: the device's time, or the host's for its launches where that is longer."""
+    """What the table says of an arm's step: the device's time, or the host's for its launches where that is longer.
+
+    A step that is named by its time holds its launches.
+    """
     names = "emulated_step_ms", "emulated_stage_ms", "emulated_host_ms"
     told = next((one.effective for one in side.readies if names[0] in one.effective), None)
     if told is None:
         return None
     step, stage, host = (float(told.get(name) or 0.0) for name in names)
-    return max(step + stage, host) / 1000
+    return max(step + stage, min(step, host) if told.get("emulated_whole") else host) / 1000
 
 
 def results(

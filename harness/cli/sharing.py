@@ -256,9 +256,8 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
     """Runs of real times, by the machine's folder in which they lie."""
     measured = (folder for folder in folders if answers(read_run(folder)))
     by_place = together((folder.resolve().parent.name, folder) for folder in measured)
-    sought = frozenset(name for name, one in catalogue.optimizations.items() if one.sought)
     places = tuple(_place(name, inside, catalogue) for name, inside in sorted(by_place.items()))
-    return Publication(places=places, sought=sought, has_claims=has_claims)
+    return Publication(places=places, has_claims=has_claims)
 
 
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:

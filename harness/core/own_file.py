@@ -20,7 +20,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from stat import S_ISREG
 from time import time
@@ -46,6 +46,10 @@ class Reached(BaseException):
     def __init__(self, job: object) -> None:
         super().__init__("a file that is only read measures nothing")
         self.job = job
+
+
+class Trains(BaseException):
+    """A file that is only read goes on to train."""
 
 
 class NoJob(Mistake):
@@ -201,7 +205,7 @@ def _run(path: Path) -> OwnFile:
     if (found := unpacked(path)) is not None:
         _import_from(*found)
     known, threads = {*sys.modules, name}, _threads()
-    with _reading(path), _drawing_alike(), _needing(path):
+    with _reading(path), _drawing_alike(), _needing(path), _leaving_where_it_trains(path):
         try:
             if package:
                 importlib.import_module(package)  # before the module in it, as `python -m` does
@@ -209,6 +213,10 @@ def _run(path: Path) -> OwnFile:
             specification.loader.exec_module(module)
         except Reached as reached:
             return OwnFile(vars(module), reached.job, _installed(module, known, threads))
+        except Trains as error:
+            if not any(hasattr(type(one), "as_workload") for one in vars(module).values()):
+                _forget(name, before)
+                raise Mistake(_trains(path.name, path, error)) from error
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
@@ -288,11 +296,13 @@ def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
         ) from error
     except ValueError:  # written in C
         pass
-    with _reading(path), _drawing_alike(), _needing(path.resolve()):
+    with _reading(path), _drawing_alike(), _needing(path.resolve()), _leaving_where_it_trains(path):
         try:
             return function()
         except Reached as reached:
             return reached.job
+        except Trains as error:
+            raise Mistake(_trains(f"{name} in {path.name}", path, error)) from error
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
@@ -300,6 +310,35 @@ def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
                 raise Mistake(asks) from error
             told, *_ = f"{type(error).__name__}{_place_of(path, error)}: {error}".splitlines()
             raise Mistake(f"{name} in {path.name} fails ({told}); put it right, or name a job.") from error
+
+
+FEW_UPDATES = 10  # of optimizers, which a file may make to try something
+
+
+@contextmanager
+def _leaving_where_it_trains(path: Path) -> Iterator[None]:
+    """Within the block an optimizer's updates beyond a few raise Trains: reading a file does not train."""
+    if b"torch" not in content(path) or importlib.util.find_spec("torch") is None:
+        yield
+        return
+    updates = count(1)
+
+    def updated(*_: object) -> None:
+        if next(updates) > FEW_UPDATES:
+            raise Trains
+
+    hook = importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(updated)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _trains(what: str, path: Path, error: BaseException) -> str:
+    return (
+        f"{what} trains{_place_of(path, error)} when it is read, as it would in every arm; make the job before that, or "
+        'move the training below `if __name__ == "__main__":`.'
+    )
 
 
 @contextmanager

@@ -424,6 +424,7 @@ class Work:
         return {
             "emulated_step_ms": 1000 * times.step_s,
             "emulated_host_ms": 1000 * sum(self.launching_s(times)),
+            "emulated_whole": times.is_whole,
             "emulated_stage_ms": 1000 * times.stage_s(self.stage, self.stage_bytes),
             "emulated_launches": self.forward + self.backward + self.update.launches,
             "emulated_parameters": self.update.parameters,

@@ -133,9 +133,9 @@ def withheld(item: Item, about: WorkloadAdvice) -> Point:
 def _decided_by(item: Item) -> str:
     if item.is_composed:
         part = item.effect.row.comparison.timing
-        return f"It is composed from the {part} alone, whose replicates need not decide however many: time whole steps."
+        return f"It is composed from the {part} alone, of which more replicates may never decide it: time whole steps."
     if item.replicates is None:
-        return f"It lies too near to where two verdicts meet, or is known badly: not even {MOST_REPLICATES} replicates."
+        return f"Not even {MOST_REPLICATES} replicates would: it is too near a verdict's limit, or its interval is too wide."
     now = item.effect.estimate.processes
     return f"About {item.replicates} replicates instead of {now} would decide, if the estimate stays where it is."
 
@@ -562,10 +562,10 @@ def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Itera
     open_ones = about.recommended(Recommendation.UNDECIDED)
     undecided = sorted(open_ones, key=lambda one: math.inf if one.replicates is None else one.replicates)
     own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
-    warned = "Not recommended before its warning was heeded."
+    warned = "Heed the warning before you switch these on."
     meet = "The figure is what an option brings beside others over what it brings alone."
     harmful = "Surely slower here, the most harmful last."
-    same = "Within 2 % of nothing; decide by what else it costs."
+    same = "These change speed by less than 2 %; decide by what else they cost."
     open_ = "The intervals allow more than one verdict. The fewest replicates first."
     doubt = "The machine was too disturbed, or has shown that it misses effects of this size."
     yield Section("on", "Switch on", "The largest gain first.", told(full, on, own=False))

@@ -15,8 +15,9 @@ from harness.report.document import Column, Heading, Part, Text, tabled
 from harness.report.words import called, duration, one_line
 
 HOW = (
-    "An epoch's samples divided by the rate that was measured, evaluations left out. Intervals are those of the "
-    "processes of this run: a time holds for this machine and this hour, and is less sure than a ratio."
+    "An epoch's samples divided by the rate that was measured; left out are evaluations and the start of each epoch, "
+    "where loader workers begin with empty queues. Intervals are those of the processes of this run: a time holds for "
+    "this machine and this hour, and is less sure than a ratio."
 )
 _COLUMNS = (
     Column(name="workload", whole=True),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from harness.analyze.attribution import learns_alike
-from harness.analyze.collection import StoredRow, answered
+from harness.analyze.collection import StoredRow, answered, is_alike, other_answers
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.core.configuration import Configuration, Option
@@ -41,7 +41,6 @@ from harness.report.published_parts import (
     step_times,
     unbroken,
 )
-from harness.report.surprises import is_alike, other_answers
 from harness.report.words import NOTHING, factor, ratio
 
 _THREADS = "trainer_threads"
@@ -230,7 +229,7 @@ def _one_for_each(answers: Sequence[_Answer], held: _Held) -> Iterator[Part]:
     )
     yield from ("", *grid((*columns, "over the real system's own settings", "how sure"), rows), "")
     yield (
-        "Both last columns are about the stack. Composed gains come after timed ones. "
+        "The last two columns are about the stack. Gains timed on whole steps are preferred to composed ones. "
         f"{_sizes_in_words(shown)} {COMPOSED}: composed from the ratio of the part that the option changes. The best "
         "of many measured options looks a little better than it is. On your machine: `./speedmatrix run`, then "
         "`./speedmatrix advise`."
@@ -275,7 +274,7 @@ def _choice(answer: _Answer | None, already: Mapping[str, Option]) -> str:
     best = topic.best
     if best is None:
         return f"nothing for sure ({more})"
-    alone = _best_alone(answer, best, already) or "of whole steps no single option for sure that it lacks"
+    alone = _best_alone(answer, best, already) or "no single option that it lacks is surely faster on whole steps"
     stack = topic.best_stack
     return f"{alone}; {_named(stack)} ({more})" if stack else f"{alone} ({more})"
 

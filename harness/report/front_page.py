@@ -1,4 +1,4 @@
-"""The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
+"""The first page of a folder of results: what to switch on, what was promised, and where more is."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -25,7 +25,6 @@ from harness.report.published_parts import (
     page,
     sweep_picture,
 )
-from harness.report.surprises import FIRST, surprises, unconfirmed
 from harness.report.sweep import EMULATED, HOW, time
 from harness.report.sweep import sentences as sentences_of
 
@@ -48,21 +47,6 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
         "by side, take the table along as CSV."
     )
     yield from first_choices(publication)
-    facts = surprises(publication)
-    once = unconfirmed(publication)
-    if facts or once:
-        words = "Picked by fixed rules: of each, the strongest finding that a second run came to as well."
-        yield from (
-            "",
-            "## What surprises",
-            "",
-            words + (f" {once} that no second run confirms are left out." if once else ""),
-            "",
-        )
-        yield from (f"- {fact}" for fact in facts[:FIRST])
-        if facts[FIRST:]:
-            yield from ("", "<details>", f"<summary>{len(facts) - FIRST} more</summary>", "")
-            yield from (*(f"- {fact}" for fact in facts[FIRST:]), "", "</details>")
     accounts = [account for place in publication.places for account in place.accounts]
     if accounts:
         link = " [All of them](claims.md)." if publication.has_claims else ""

@@ -94,7 +94,7 @@ def told_of(found: Sequence[Estimate]) -> str:
         return ""
     held = sum(one.low <= 1 <= one.high for one in found)
     wide = math.expm1(median(one.half_width for one in found))
-    return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * wide:.0f} % (median)"
+    return f"{held} of {len(found)} intervals of a reference against itself contain 1.00x (median ±{100 * wide:.0f} %)"
 
 
 def _timed_by(matrix: Matrix) -> Protocol:
@@ -391,7 +391,7 @@ def launching(found: Profile) -> str:
 
 def cause(name: str, found: Bottleneck) -> str:
     """What holds an arm back, with both upper bounds and what each would allow."""
-    doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
+    doubt = " The stage is told by how long steps wait, not by these two rates: a probe was too short."
     what = f"the bottleneck is the {stage(found.stage)}"
     if len(found.stages) > 1:
         what = "input and training step take about as long"
@@ -414,7 +414,7 @@ def _crowding(found: Bottleneck) -> str:
     if found.compute_rate * (1 - found.input_wait) <= CLEARLY * found.rate:
         return ""
     waiting = roughly(1 / (1 - found.input_wait))
-    return f" ({waiting} if steps only waited no more; the rest is what steps lose beside loading)"
+    return f" ({waiting} from waiting no more; the rest is what loading costs the steps that run beside it)"
 
 
 def _room(times: float, ideal: str) -> str:

@@ -121,13 +121,13 @@ def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
 
 
 def arriving(matrix: Matrix) -> str:
-    """Which share of a part's gain whole steps showed, as logs, where both were timed: `leak 1.02 ± 0.29`."""
+    """Which share of a part's log speedup whole steps showed, where both were timed: `leak 1.02 ± 0.29`."""
     seen = {
         f"{one_line(row.comparison.reference.workload)} {found.share:.2f} ± {NORMAL * found.deviation:.2f}"
         for row in matrix.rows
         if row.on_steps and (found := row.on_steps.arrives).seen
     }
-    words = "Steps kept of what a part foretold, as logs"
+    words = "Share of a part's log speedup that whole steps showed"
     return f" {words}: {', '.join(sorted(seen))}." if seen else ""
 
 

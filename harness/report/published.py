@@ -391,7 +391,6 @@ class Publication:
     """All machines of a folder of results, and what the pages must know beside them."""
 
     places: tuple[Place, ...]  # by name
-    sought: frozenset[str] = frozenset()  # optimizations that are switched on for a gain
     has_claims: bool = False  # whether the folder holds claims.md
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, Basis, interactions
+from harness.analyze.attribution import Attribution, Basis
 from harness.analyze.claims import UNTRIED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
@@ -297,22 +297,6 @@ def _short(name: str) -> str:
     return f"{first} and {len(others)} others" if others else shortened(name, LONGEST_NAME)
 
 
-def pairs(topic: Topic) -> Iterator[Part]:
-    """Whatever was measured together and apart."""
-    yield from ("", "### Together and apart", "")
-    measured = [(sheet, interactions(sheet.measured)) for sheet in topic.sheets]
-    found = [(sheet, ratios) for sheet, ratios in measured if ratios]
-    if not found:
-        yield (
-            "No pair of optimizations has been measured here beside both of its parts. "
-            f"{code(one_line(f'./speedmatrix run {topic.name} --stack A+B'))} measures one."
-        )
-    for sheet, ratios in found:
-        yield from (f"{escaped(sentences.title(sheet.table))}:", "")
-        rows = ((escaped(one), escaped(other), escaped(ratio(gain))) for one, other, gain in ratios)
-        yield from grid(("one", "other", "together, over the product of both alone"), rows)
-
-
 def noise(topic: Topic) -> Iterator[Part]:
     """The reference against copies of itself: what ratios look like where the truth is 1."""
     for sheet in topic.sheets:
@@ -421,7 +405,6 @@ def _setting_parts(setting: Setting, topic: Topic, manual: str | None) -> Iterat
     for kept, table in topic.batches:  # each reference's newest run whole
         yield from ("", to_markdown(batch_parts([table], level=3)).strip(), "", f"Of {run_link(kept)}.")
     yield from _scaling(setting, topic)
-    yield from pairs(topic)
     yield from noise(topic)
     yield from no_results(topic)
 

@@ -282,6 +282,13 @@ def own_data(ready: Prepared) -> list[tuple[str, str]]:
     return [key for key in _keys(ready.plan) if key[0] not in ready.real_data]
 
 
+def loads_from(ready: Prepared, folder: Path) -> bool:
+    """Whether any comparison of a plan times how a workload's real data in a folder are loaded."""
+    names = {name for name, place in ready.real_data.items() if place == folder}
+    timed = (one.timing for one in ready.plan.comparisons if one.reference.workload in names)
+    return any(one is not Timing.COMPUTE for one in timed)
+
+
 def data_of(ready: Prepared, data: Path | None, show: Callable[[int, float], None]) -> Data:
     """The folders of a plan's data, written now if need be; `show` is told a place in `own_data` and a share."""
     own = own_data(ready)

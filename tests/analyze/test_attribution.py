@@ -13,7 +13,6 @@ from harness.analyze.attribution import (
     attributed,
     combined,
     gain,
-    interactions,
 )
 from harness.analyze.collection import StoredRow, StoredRun, answered
 from harness.core.configuration import Comparison, Configuration
@@ -167,15 +166,3 @@ def test_a_stack_without_an_estimate_cannot_be_taken_apart() -> None:
     (entry,) = answered([kept])
     with pytest.raises(ValueError, match="only a stack with an estimate"):
         attributed(entry, [])
-
-
-def test_a_pair_is_held_against_the_product_of_its_parts() -> None:
-    found = collected(
-        (compared(("amp", "workers")), 2.0), (compared(("amp",)), 1.25), (compared(("workers",)), 1.0),
-        (compared(("amp", "chunk_cache")), 2.0),  # chunk_cache was not measured alone
-    )  # fmt: skip
-    ((first, second, beyond),) = interactions(found.values())
-    assert (first, second) == ("amp", "workers")
-    assert beyond.ratio == pytest.approx(1.6)
-    widths = [gain(one.row.estimate).half_width for one in found.values() if one.row.estimate][:3]
-    assert beyond.half_width == pytest.approx(sum(widths))

@@ -380,6 +380,25 @@ def test_a_stack_whose_verdict_rests_on_the_table_gets_none(share: float, verdic
     assert row.estimate.looked_up == (verdict is Verdict.UNDECIDED)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_launches_within_a_step_that_is_named_by_its_time_gain_nothing(whole: bool) -> None:
+    environment = replace(ENVIRONMENT, device="emulated:2ms", accelerator="emulated 2ms")
+    both, found = comparison("set_to_none", "workers"), records(0, 1.5, **STARTS["workers"])
+    theirs = [one for one in found if isinstance(one, Window) and one.arm.position == 0]
+    step_ms = 1000 * sum(one.wall_s for one in theirs) / sum(one.steps for one in theirs)
+    hosts = {0: step_ms, 1: 0.5 * step_ms}
+    facts = {"emulated_step_ms": 0.1 * step_ms, "emulated_whole": whole}
+    told = [
+        replace(one, effective={**one.effective, **facts, "emulated_host_ms": hosts[one.arm.position]})
+        if isinstance(one, Ready)
+        else one
+        for one in found
+    ]
+    (row,) = build_matrix(plan(both), told, environment).rows
+    assert row.estimate
+    assert row.estimate.looked_up != whole
+
+
 def test_what_launching_takes_an_emulated_devices_host_is_told_of_its_arms() -> None:
     found = [
         replace(one, effective={**one.effective, "emulated_host_ms": 30.8}) if isinstance(one, Ready) else one

@@ -87,3 +87,22 @@ def test_the_command_that_is_kept_does_not_say_where_data_lie(form: list[str]) -
     written = ["sweep", "leak", "--figures", "/secret/figures", "--output=/secret/page.md", "--seed", "3"]
     assert shown_command(written) == "speedmatrix sweep leak --seed 3"
     assert shown_command(["run", "leak", "--data-root", "/secret/a=b"]) == "speedmatrix run leak --data-root FOLDER"
+
+
+@pytest.mark.parametrize(("probe", "status"), [("loader", 2), ("compute", 0)])
+def test_files_that_do_not_fit_in_memory_compare_no_loader(
+    probe: str,
+    status: int,
+    smoke_data: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The reference would read them from storage, and the other arms what it has left in memory."""
+    monkeypatch.setattr("harness.run.data.FITS", 0.0)
+    monkeypatch.chdir(tmp_path)
+    options = ["--size", "smoke", "--device", "cpu", "--data-root", str(smoke_data["leak"]), "--probe", probe]
+    asked = ["run", "leak", *options, "--only", "tuned_malloc", "--replicates", "2", "--results", str(tmp_path)]
+    got, _, err = call([*asked, "--budget", "none"], monkeypatch, capsys)
+    assert got == status, err
+    assert ("take more than half of the free memory" in err) == (status == 2)

@@ -1160,6 +1160,35 @@ def test_a_function_is_left_where_it_would_measure(tmp_path: Path) -> None:
     assert read_workload(Path(f"{path}:main")).sizes["quick"].batch == 8
 
 
+LOOP = """
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for number in range(100_000):
+    model(torch.zeros(1, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_is_left_where_it_goes_on_to_train(tmp_path: Path) -> None:
+    """As it would in every arm, for hours."""
+    from harness.catalogue import read_workload
+
+    assert read_workload(script(tmp_path, SCRIPT + LOOP)).sizes["quick"].batch == 8
+    tried = LOOP.replace("100_000", "3")
+    assert read_workload(script(tmp_path, f"import torch\n{tried}{SCRIPT}")).sizes["quick"].batch == 8
+
+
+@pytest.mark.parametrize(("name", "place"), [("", "in line 7"), (":main", "in line 8")])
+def test_a_script_that_trains_before_it_has_a_job_is_told(tmp_path: Path, name: str, place: str) -> None:
+    from harness.catalogue import read_workload
+
+    text = f"import torch\n{LOOP}{SCRIPT}"
+    if name:
+        text = "def main():\n    import torch\n" + LOOP.replace("\n", "\n    ") + "\n"
+    with pytest.raises(sm.Mistake, match=rf"trains {place} when it is read.*make the job before that"):
+        read_workload(Path(f"{script(tmp_path, text)}{name}"))
+
+
 def test_a_class_of_a_prompt_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

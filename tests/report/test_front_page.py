@@ -11,7 +11,6 @@ from harness.report.document import escaped, to_markdown
 from harness.report.front_page import index_page
 from harness.report.published import Publication
 from harness.report.published_pages import machine_page
-from harness.report.surprises import surprises
 from tests.report.collected import Made, emulating, kept, placed
 from tests.report.test_claims import claim, finding
 from tests.report.test_published import (
@@ -89,16 +88,6 @@ def test_what_decides_about_emulated_steps_is_told(launching_s: float, words: st
     both = index_page(Publication(places=(device, swept)), None).text
     assert " The sweeps below tell the factors for full-size models." in both
     assert words in machine_page(device).text
-
-
-def test_a_fact_is_told_of_one_machine_alone() -> None:
-    slow = replace(WORKERS, ratio=0.7)
-    places = placed(kept(slow)), placed(kept(replace(slow, ratio=0.8)), name="another-1")
-    (fact,) = surprises(Publication(places=places, sought=ALL), again=False)
-    assert "down: 0.700x" in fact, "the strongest"
-    assert len(surprises(Publication(places=(places[0],), sought=ALL), again=False)) == 1
-    other = placed(kept(replace(slow, workload="spoof")), name="another-1")
-    assert len(surprises(Publication(places=(places[0], other), sought=ALL), again=False)) == 2
 
 
 def test_the_first_page_sums_up_promises_as_their_own_page_does() -> None:

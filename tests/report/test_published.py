@@ -23,7 +23,6 @@ from harness.report.front_page import index_page
 from harness.report.published import LONGEST_NAME, Place, Publication, Topic, file_name
 from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
-from harness.report.surprises import surprises
 from tests.analyze.synthetic import ENVIRONMENT, config
 from tests.report.collected import ANOTHER, Made, changed, composed, kept, placed, shared, sound
 
@@ -70,7 +69,7 @@ def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
 def fastest(*runs: StoredRun) -> str:
     """The front page's table and what stands right below it."""
     text = index_page(publication(placed(*runs)), None).text
-    return text.partition("## What surprises")[0].partition("## Machines")[0]
+    return text.partition("## What was promised")[0].partition("## Machines")[0]
 
 
 def test_an_option_that_was_slower_alone_is_named_beside_the_stack_that_holds_it() -> None:
@@ -342,7 +341,6 @@ def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_tab
     index = index_page(publication(placed(kept(former))), None).text
     assert "against the baseline of 0.2.0 alone, and not in this table: [example-9000](example-9000/README.md)" in index
     assert "9.00x" not in index
-    assert surprises(publication(placed(kept(former, replace(former, ratio=0.5, workload="spoof")))), again=False) == ()
 
 
 def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None:
@@ -414,15 +412,11 @@ def test_a_waterfall_stands_above_the_one_sentence_that_says_how_its_bars_were_m
     assert "Each bar is an option's ratio when added last: none was measured alone." in leak(EVERYTHING, last)
 
 
-def test_the_waterfall_and_the_pairs_appear_with_what_they_need() -> None:
+def test_the_waterfall_appears_with_what_it_needs() -> None:
     names = [
         picture.path for picture in workload_page(placed(kept(WORKERS, AMP, BOTH)), "leak", has_claims=True).pictures
     ]
     assert any("waterfall" in name for name in names)
-    assert "| amp | workers | 1.11x" in leak(WORKERS, AMP, BOTH)
-    alone = leak(WORKERS, AMP)
-    assert "over the product of both alone" not in alone
-    assert "`./speedmatrix run leak --stack A+B` measures one." in alone
 
 
 def test_copies_of_the_reference_are_noise_and_no_rows() -> None:
@@ -466,106 +460,7 @@ def test_a_long_reference_gets_a_short_name_and_is_spelt_out_once() -> None:
 
 
 def publication(*places: Place) -> Publication:
-    return Publication(places=places, sought=ALL, has_claims=True)
-
-
-def facts(*made: Made) -> str:
-    return "\n".join(surprises(publication(placed(kept(*made))), again=False))
-
-
-def test_what_one_run_alone_shows_is_counted_and_not_told() -> None:
-    slow = replace(WORKERS, ratio=0.7)
-    for other, told in ((None, 0), (replace(WORKERS, ratio=0.72), 1), (replace(WORKERS, ratio=1.1), 0)):
-        runs = [kept(slow, day=3)] + ([kept(other, day=2)] if other else [])
-        found = surprises(publication(placed(*runs)))
-        assert len(found) == told
-        page = index_page(publication(placed(*runs)), None).text
-        assert ("no second run confirms" in page) is (told == 0)
-        if found:
-            assert "down: 0.700x" in found[0]
-            assert "; again on [2026-01-02](example-9000/" in found[0]
-            assert "0.720x" in found[0]
-
-
-def test_the_newest_calm_look_decides_whether_a_fact_was_seen_again() -> None:
-    slow = [kept(replace(WORKERS, ratio=ratio), day=day) for day, ratio in ((5, 0.7), (2, 0.72))]
-    against = kept(replace(WORKERS, ratio=1.1), day=4)
-    assert surprises(publication(placed(*slow, against))) == (), "an older look does not outweigh a newer one"
-    (fact,) = surprises(publication(placed(*slow, changed(against, drift=1.0))))
-    assert "again on [2026-01-02]" in fact
-
-
-def test_what_is_too_uncertain_for_an_average_does_not_confirm_one() -> None:
-    slow, fewer = replace(WORKERS, ratio=0.7), kept(replace(WORKERS, ratio=0.72), day=6)
-    assert surprises(publication(placed(sound(kept(slow, day=5)), fewer))) == ()
-    (fact,) = surprises(publication(placed(*(sound(kept(slow, day=day)) for day in (4, 5)), fewer)))
-    assert "again on [2026-01-04]" in fact
-    assert "2026-01-06" not in fact
-
-
-def test_what_is_wide_does_not_confirm_that_a_stack_is_more_than_its_parts() -> None:
-    made = WORKERS, AMP, replace(BOTH, ratio=2.6)
-    for reach, told in ((1.0, True), (20.0, False)):
-        other = kept(replace(BOTH, ratio=2.6), day=1)
-        tables = tuple(
-            replace(table, rows=tuple(replace(row, result=widened(row.estimate, reach)) for row in table.rows))
-            for table in other.matrix.tables
-        )
-        runs = kept(*made, day=2), replace(other, matrix=replace(other.matrix, tables=tables))
-        assert ("product of its parts" in "\n".join(surprises(publication(placed(*runs))))) is told
-
-
-def widened(estimate: Estimate | None, times: float) -> Estimate:
-    """The same ratio with an interval so many times as wide."""
-    assert estimate is not None
-    half = times * estimate.half_width
-    return replace(estimate, low=estimate.ratio * math.exp(-half), high=estimate.ratio * math.exp(half))
-
-
-def test_what_helps_one_workload_and_hurts_another_surprises() -> None:
-    found = facts(AMP, replace(AMP, ratio=0.8, workload="spoof"))
-    assert "`amp` makes [leak](example-9000/leak.md) faster, 1.20x" in found
-    assert "[spoof](example-9000/spoof.md) slower, 0.80x" in found
-    assert facts(AMP, replace(AMP, ratio=1.4, workload="spoof")) == ""
-
-
-def promised(claim_verdict: ClaimVerdict, *shortfalls: str, others: Iterable[StoredRun] = ()) -> str:
-    """The surprises of a claim of 1.5x that was measured as 1.1x; with other runs those seen again."""
-    judged, others = kept(replace(AMP, ratio=1.1), day=3), tuple(others)
-    made = placed(judged, *others)
-    tried = Tried(treatment=(Option(name="amp"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
-    one = Claim(
-        name="toy-amp", text="It is fast.", source="a page", workload="leak", metric=Metric.THROUGHPUT,
-        bound=Bound.POINT, low=1.5, treatment="amp", conditions="an A100",
-    )  # fmt: skip
-    finding = Finding(
-        claim=one,
-        workload="leak",
-        claim_verdict=claim_verdict,
-        words="but its quality differs: much",
-        measured_value=MeasuredValue(value=1.1, low=1.08, high=1.12, replicates=2),
-        basis=Basis(run=judged.name, config=config("amp"), reference=config(), tried=tried),
-    )
-    account = Account(machine="example-9000", runs=(judged.name,), findings=(finding,))
-    return "\n".join(surprises(publication(replace(made, accounts=(account,))), again=bool(others)))
-
-
-def test_a_refuted_promise_surprises_with_its_conditions_and_its_caveat() -> None:
-    found = promised(ClaimVerdict.OVERSTATED)
-    assert "about 1.5x faster (an A100)" in found
-    assert "overstated: but its quality differs: much" in found
-
-
-def test_a_promise_is_refuted_again_by_another_run_that_refutes_it() -> None:
-    found = promised(ClaimVerdict.OVERSTATED, others=[kept(replace(AMP, ratio=1.12), day=2)])
-    assert "but its quality differs: much; again on [2026-01-02](example-9000/" in found
-    for ratio in (1.5, 1.44):  # as it was promised, and not to be told from it
-        assert promised(ClaimVerdict.OVERSTATED, others=[kept(replace(AMP, ratio=ratio), day=2)]) == ""
-    assert promised(ClaimVerdict.OVERSTATED, others=[kept(WORKERS, day=2)]) == "", "nobody asked again"
-
-
-def test_what_was_tested_otherwise_is_no_surprise() -> None:
-    assert promised(ClaimVerdict.TESTED_OTHERWISE, "tested without tf32: x") == ""
+    return Publication(places=places, has_claims=True)
 
 
 def test_faster_but_otherwise_is_what_a_verdict_calls_faster() -> None:
@@ -576,43 +471,6 @@ def test_faster_but_otherwise_is_what_a_verdict_calls_faster() -> None:
         both = (*other.sheets[0].entries, replace(entry, row=row))
         beside = replace(other, sheets=(replace(other.sheets[0], entries=both),))
         assert (beside.faster_otherwise is not None) is found
-
-
-def test_a_faster_loader_that_training_does_not_notice_surprises() -> None:
-    loader = replace(WORKERS, ratio=40.0, timing=Timing.LOADER)
-    assert "`workers` makes the loader of [leak](example-9000/leak.md) 40.0" in facts(
-        replace(WORKERS, ratio=1.05), loader
-    )
-    assert facts(replace(WORKERS, ratio=30.0), loader) == ""
-
-
-def test_a_training_of_which_little_is_known_may_notice_a_faster_loader() -> None:
-    run = kept(replace(WORKERS, ratio=1.05), replace(WORKERS, ratio=40.0, timing=Timing.LOADER))
-    for reach, told in ((1.0, True), (100.0, False)):
-        tables = tuple(
-            replace(table, rows=tuple(replace(row, result=widened(row.estimate, reach)) for row in table.rows))
-            if table.timing is Timing.STEP
-            else table
-            for table in run.matrix.tables
-        )
-        wide = replace(run, matrix=replace(run.matrix, tables=tables))
-        assert ("makes the loader" in "\n".join(surprises(publication(placed(wide)), again=False))) is told
-
-
-def test_a_faster_stack_that_learns_otherwise_and_a_slower_optimization_surprise() -> None:
-    assert "`amp` makes [leak](example-9000/leak.md) faster" in facts(replace(AMP, start=OTHERWISE))
-    assert "and its quality differs: losses differ by" in facts(replace(AMP, start=OTHERWISE))
-    assert "`workers` slows [leak](example-9000/leak.md) down: 0.700x" in facts(replace(WORKERS, ratio=0.7))
-    made = publication(placed(kept(replace(WORKERS, ratio=0.7))))
-    assert surprises(replace(made, sought=frozenset()), again=False) == ()
-
-
-def test_a_stack_that_is_not_the_product_of_its_parts_surprises() -> None:
-    assert "`amp+workers` on [leak](example-9000/leak.md) is more than the product of its parts" in facts(
-        WORKERS, AMP, replace(BOTH, ratio=2.6)
-    )
-    assert "less than the product" in facts(WORKERS, AMP, replace(BOTH, ratio=1.3))
-    assert "product of its parts" not in facts(WORKERS, AMP, replace(BOTH, ratio=1.8))
 
 
 def emulated(device: str) -> Environment:
