@@ -172,6 +172,7 @@ def _jobs(found: OwnFile, where: Address) -> list[Any]:
             continue
         if not callable(one):
             there = f"it has {', '.join(jobs)}" if jobs else "job = speedmatrix.job(...) at its top level makes one"
+            there += f", and was left{found.left}, where it trains" * bool(found.left)
             raise NoJob(f"{where.path} has no job '{name}' when it is imported; {there}.")
         made.append(called_in(where.path, name, one))
         if not _is_job(made[-1]):

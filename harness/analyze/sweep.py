@@ -13,7 +13,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
-from harness.core.emulation import BY_TABLE, EMULATED, emulation_of, is_former, known_devices
+from harness.core.emulation import EMULATED, emulation_of, is_former, known_devices
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
@@ -127,7 +127,10 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
             label=_label(option, rows),
             points=tuple(with_predictions(held)),
             no_results=missing.get(option, {}),
-            launches_less=any(one.name in BY_TABLE for one in {*option[1].options} ^ {*reference.options}),
+            launches_less=any(
+                row.treatment and row.reference and row.treatment.launching_s < row.reference.launching_s
+                for _, row in held
+            ),
         )
         for option, held in rows.items()
     ]
@@ -218,7 +221,7 @@ class KnownTime(NamedTuple):
     step_s: float
     least_s: float  # the true step time lies between these
     most_s: float
-    by_host: bool = False  # launching such a step takes the host longer than the device computes
+    host_s: float = 0.0  # that the host takes to launch it: least and most are no shorter
 
 
 # In what a device is marked, the fastest whose time is known there.
@@ -241,7 +244,7 @@ def known_times(workload: Workload, reference: Configuration, host_s: float = 0.
         if times := min(filter(None, known), key=lambda one: one.step_s, default=None):
             ends_s = times.step_s, times.step_s / times.band, times.step_s * times.band
             step_s, least_s, most_s = (max(one, host_s) / size.batch * reference.batch for one in ends_s)
-            found[device.title] = KnownTime(step_s, least_s, most_s, by_host=times.step_s < host_s)
+            found[device.title] = KnownTime(step_s, least_s, most_s, host_s / size.batch * reference.batch)
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 

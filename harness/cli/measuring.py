@@ -169,7 +169,9 @@ class Progress(Watcher):
             self._line = Text("  ".join(filter(None, self._so_far(block))))
             self._move()
         if isinstance(record, Window) and self._now and not self._now.keys() & self._left(block, record.arm.replicate):
-            told = f"{self._place(block, record.arm.replicate)}: {', '.join(self._ratios(block))} ({self._to_go})"
+            # Of a first replicate there is no interval yet, for which all records are analysed.
+            shown = self._ratios(block) if record.arm.replicate else filter(None, self._so_far(block))
+            told = f"{self._place(block, record.arm.replicate)}: {', '.join(shown)} ({self._to_go})"
             self._now = {}
             self._console.print(told, highlight=False, markup=False, soft_wrap=True)
 

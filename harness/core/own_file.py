@@ -148,6 +148,7 @@ class OwnFile:
     names: dict[str, Any]
     reached: object = None
     installed: tuple[str, ...] = ()  # modules of installed packages that it has imported
+    left: str = ""  # ` in line 12`, where it went on to train and was left
 
 
 _read: dict[tuple[Path, int], OwnFile] = {}
@@ -208,7 +209,7 @@ def _run(path: Path) -> OwnFile:
     with _reading(path), _drawing_alike(), _needing(path), _leaving_where_it_trains(path):
         try:
             if package:
-                importlib.import_module(package)  # before the module in it, as `python -m` does
+                _import_package(package, path)  # before the module in it, as `python -m` does
             sys.modules[name] = module  # so that loader workers can find its classes again
             specification.loader.exec_module(module)
         except Reached as reached:
@@ -217,12 +218,21 @@ def _run(path: Path) -> OwnFile:
             if not any(hasattr(type(one), "as_workload") for one in vars(module).values()):
                 _forget(name, before)
                 raise Mistake(_trains(path.name, path, error)) from error
+            installed = _installed(module, known, threads)
+            return OwnFile(vars(module), installed=installed, left=_place_of(path, error) or " within")
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
             _forget(name, before)
             raise Mistake(_words(path, error)) from error
     return OwnFile(vars(module), installed=_installed(module, known, threads))
+
+
+def _import_package(name: str, path: Path) -> None:
+    """Imports the package that a file is in; raises Mistake where another one of that name is loaded already."""
+    places = getattr(importlib.import_module(name), "__path__", ())
+    if str(path.parent) not in map(os.path.realpath, places):
+        raise Mistake(f"The folder {path.parent.name} has the name of another package that is loaded here; rename it.")
 
 
 def _find_modules(path: Path) -> str:
@@ -240,9 +250,16 @@ def _find_modules(path: Path) -> str:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     for name in names:
-        if name not in sys.modules and importlib.util.find_spec(name) is None:
+        if name not in sys.modules and not _is_found(name):
             sys.path += [str(one) for one in _project_of(path) if _holds(one, name)][:1]
     return ".".join(path.parent.relative_to(root).parts)
+
+
+def _is_found(name: str) -> bool:
+    """Whether a module of that name can be imported; a folder of data that happens to have it is none."""
+    found = importlib.util.find_spec(name)
+    places = (found and found.submodule_search_locations) or ()
+    return found is not None and (found.origin is not None or any(_holds(Path(one).parent, name) for one in places))
 
 
 def _imports_of(path: Path) -> tuple[int, list[str]]:
@@ -270,11 +287,10 @@ def _imports_of(path: Path) -> tuple[int, list[str]]:
 def _project_of(path: Path) -> list[Path]:
     """The folders around a file, up to that of its repository; without one, to that in which this process works."""
     found = unpacked(path)
-    tops = (
-        *(one for one in path.parents if (one / ".git").exists()),
-        *(one for one in path.parents if one.samefile(".")),
-        path.parent,
-    )
+    tops = [one for one in path.parents if (one / ".git").exists()]
+    with suppress(OSError):  # a working folder that somebody has removed
+        tops += [one for one in path.parents if str(one) == str(Path.cwd().resolve())]
+    tops.append(path.parent)
     top = found[0] if found else tops[0]
     return [one for one in path.parents if one.is_relative_to(top)]
 
@@ -313,18 +329,31 @@ def called_in(path: Path, name: str, function: Callable[..., Any]) -> Any:
 
 
 FEW_UPDATES = 10  # of optimizers, which a file may make to try something
+_TRAINERS = re.compile(rb"torch|speedmatrix|lightning|transformers|accelerate")
+_looks: list[None] = []  # one for each look that the harness takes at the moment
+
+
+@contextmanager
+def looking() -> Iterator[None]:
+    """Within the block updates are the harness's own, as where a file that is read prints what its job says."""
+    _looks.append(None)
+    try:
+        yield
+    finally:
+        _looks.pop()
 
 
 @contextmanager
 def _leaving_where_it_trains(path: Path) -> Iterator[None]:
     """Within the block an optimizer's updates beyond a few raise Trains: reading a file does not train."""
-    if b"torch" not in content(path) or importlib.util.find_spec("torch") is None:
+    needs_torch = "torch" in sys.modules or _TRAINERS.search(content(path))
+    if not needs_torch or importlib.util.find_spec("torch") is None:
         yield
         return
     updates = count(1)
 
     def updated(*_: object) -> None:
-        if next(updates) > FEW_UPDATES:
+        if not _looks and next(updates) > FEW_UPDATES:
             raise Trains
 
     hook = importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(updated)
@@ -336,8 +365,9 @@ def _leaving_where_it_trains(path: Path) -> Iterator[None]:
 
 def _trains(what: str, path: Path, error: BaseException) -> str:
     return (
-        f"{what} trains{_place_of(path, error)} when it is read, as it would in every arm; make the job before that, or "
-        'move the training below `if __name__ == "__main__":`.'
+        f"{what} trains{_place_of(path, error)} when it is read, as it would in every arm; make the job before that, "
+        "write down what it finds (a learning rate), or move the training below "
+        '`if __name__ == "__main__":`.'
     )
 
 
@@ -473,6 +503,9 @@ def _words(path: Path, error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f'{path.name} ends itself{place} when it is imported; move that below `if __name__ == "__main__":`.'
     if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        if name and (folder := next((one for one in _project_of(path) if _holds(one, name)), None)):
+            return f"{path.name} cannot find {error.name}{place}; put PYTHONPATH={folder} before the command."
         return (
             f"{path.name} cannot be imported ({type(error).__name__}{place}: {error}); this runs in {sys.executable}: "
             "install the module there, or name the interpreter that trains: /path/to/python ./speedmatrix --here ..."

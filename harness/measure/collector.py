@@ -1,33 +1,40 @@
 """Python's own full passes over all objects: each window bears its share of one, whether it met one or not.
 
 CPython 3.11 to 3.13 looks at every object, for a tenth of a second and more, once a quarter as many have grown old as
-the last full pass left (`long_lived_pending` and `long_lived_total` of Modules/gcmodule.c). That is the same step of
-every process: the reference, which takes most steps, would meet it in each replicate, and its treatments in none. How
-many objects grow old is counted as Python counts it, so that a window's share of a pass is known without meeting one.
-A full pass also waits for more passes over the young than the threshold says (`gc.get_threshold()[2]`).
+the last full pass left (`long_lived_pending` and `long_lived_total` of Modules/gcmodule.c), and more passes over the
+young have gone by than `gc.get_threshold()[2]`. That is the same step of every process: the reference, which takes most
+steps, would meet it in each replicate, and its treatments in none. How many objects grow old is counted as Python
+counts it, so that a window's share of a pass is known without meeting one.
 """
 
 import gc
 import os
+from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from time import perf_counter
 
 OLD_SHARE = 4  # a full pass is due when as many objects have grown old as the last one left, divided by this
 NEARLY = 0.9  # of what makes one due: what comes sooner was asked for by the training, whose time it is
+MATTERS = 0.005  # of a window: a share that is larger asks how long a pass takes while no other arm is at work
 
 
 class FullPasses:
-    """What this process's collector did, as its callbacks tell."""
+    """What this process's collector did, as its callbacks tell. A wave is a pass over the young, some of which stay."""
 
     def __init__(self) -> None:
         self.left = 0  # objects that the last full pass left
-        self.cost_s = 0.0  # of the last one that Python began by itself; before there was one, of the last of ours
-        self.grown = self.waves = 0  # objects that have grown old, and in how many passes over the young, ever
+        self.cost_s = 0.0  # of the last one
+        self.grown = 0  # objects that have grown old, ever
+        self.waves = self.waves_fetching = 0.0  # ever, and those that came while a batch was fetched
         self.asked = 0  # full passes that the training asked for since `begin`
-        self.own: list[tuple[float, float]] = []  # that Python began by itself: when, and for how many seconds
+        self.own: list[tuple[float, float, bool]] = []  # that Python began: when, for how long, in a fetch
+        self.fetching = False  # whether a batch is being fetched
         self._pending = 0  # objects that have grown old since the last full pass
         self._young = 0
-        self._began = self._spent_s = 0.0
+        self._began = 0.0
+        self._counted = False  # whether enough waves have gone by for a full pass
         self._ours = False
         self._process = 0
 
@@ -35,60 +42,111 @@ class FullPasses:
         """A full pass of the harness's own, which is part of no window."""
         self._ours, began = True, perf_counter()
         gc.collect()
-        self._ours, self._spent_s = False, perf_counter() - began
+        self._ours, self.cost_s = False, perf_counter() - began
 
     def begin(self) -> None:
         """Counts from here, right behind a pass of ours."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
+        self._process = os.getpid()
+        if self._told not in gc.callbacks:
             gc.callbacks.append(self._told)
-        self.left, self.cost_s = len(gc.get_objects(generation=2)), self._spent_s
+        self.left = len(gc.get_objects(generation=2))
         self.asked = self._pending = 0
 
+    @property
+    def waves_now(self) -> float:
+        """Waves so far, with the part of the next one that has gone by."""
+        (young, middle, _), (most_young, most_middle, _) = gc.get_count(), gc.get_threshold()
+        return self.waves + (middle + min(1.0, young / max(1, most_young))) / (most_middle + 2)
+
     def _told(self, phase: str, told: Mapping[str, int]) -> None:
-        generation, starts = told["generation"], phase == "start"
+        generation = told["generation"]
         if generation == 0 or self._process != os.getpid():  # a loader worker has inherited it
             return
-        if starts:
-            self._young = len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))
+        if phase == "start":
             self._began = perf_counter()
+            self._counted = gc.get_count()[2] > gc.get_threshold()[2]
+            if generation == 1:
+                self._young = len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))
+            else:
+                self.waves = self.waves_now  # what had gone by of the next one, which begins anew
         elif generation == 1:
             grown = self._young - told["collected"]
-            self.grown, self._pending, self.waves = self.grown + grown, self._pending + grown, self.waves + 1
+            self.grown, self._pending = self.grown + grown, self._pending + grown
+            self.waves, self.waves_fetching = self.waves + 1, self.waves_fetching + self.fetching
         else:
             self._passed(perf_counter() - self._began)
 
     def _passed(self, seconds: float) -> None:
-        is_due = OLD_SHARE * self._pending >= NEARLY * self.left
+        is_due = self._counted and OLD_SHARE * self._pending >= NEARLY * self.left
         self._pending = 0
-        if self._ours or is_due:
+        if is_due or self._ours:
             self.left = len(gc.get_objects(generation=2))
-        if self._ours:
-            return
-        if is_due:
-            self.own.append((self._began, seconds))
+        if is_due and not self._ours:
             self.cost_s = seconds
-        else:
+            self.own.append((self._began, perf_counter() - self._began, self.fetching))  # with this look of ours
+        elif not self._ours:
             self.asked += 1
 
 
 PASSES = FullPasses()  # of this process, whose arms share its objects
 
 
+@dataclass(slots=True)
+class Growth:
+    """How many objects of one arm grow old in a wave, as its windows so far have shown."""
+
+    grown: int = 0
+    waves: float = 0.0
+    fetching: float = 0.0  # of the waves, those that came while a batch was fetched
+    settled: bool = False  # whether a pass was timed while no other arm was at work
+
+
+@dataclass(slots=True)
 class Share:
-    """The passes of one window, or of one batch, from when it is made until `owed_s` is asked."""
+    """The passes of one window, from when this is made."""
 
-    def __init__(self) -> None:
-        self._grown, self._waves, self._own = PASSES.grown, PASSES.waves, len(PASSES.own)
+    growth: Growth
+    _grown: int = field(default_factory=lambda: PASSES.grown)
+    _waves: float = field(default_factory=lambda: PASSES.waves)
+    _fetching: float = field(default_factory=lambda: PASSES.waves_fetching)
+    _own: int = field(default_factory=lambda: len(PASSES.own))
+    _began: float = field(default_factory=lambda: PASSES.waves_now)
 
-    def owed_s(self, until: float, part: float = 1.0) -> float:
-        """Seconds to add to what ends at a moment and is such a part of it: its share, less the passes met so far.
+    def fair(self, stamps: list[float], wait_s: float, *, ahead: bool) -> tuple[list[float], float]:
+        """The moments between which steps lie, and their waits, with each step's part of the share.
 
-        Nothing where the training itself asks for full passes: they are part of its time, and Python's own are rare.
+        The passes that were met are taken out; of a device that works `ahead` of its host, which may have hidden some
+        of them, no more than a step was too long. Nothing is changed where the training itself asks for full passes:
+        they are part of its time, and Python's own are rare.
         """
-        if PASSES.asked:
+        share = self._share()
+        if PASSES.asked or not gc.isenabled():
+            return stamps, wait_s
+        if share * PASSES.cost_s > MATTERS * (stamps[-1] - stamps[0]) and not self.growth.settled:
+            PASSES.collect()
+            self.growth.settled = True
+        times = [later - sooner for sooner, later in pairwise(stamps)]
+        least, share_s = min(times), share * PASSES.cost_s
+        for began, seconds, fetching in PASSES.own[self._own :]:
+            at = bisect_left(stamps, began + seconds) - 1  # the step in which the host went on
+            at = max(at, 0) if ahead else at
+            if 0 <= at < len(times):
+                met_s = max(0.0, min(seconds, times[at] - least * ahead))
+                times[at] -= met_s
+                wait_s -= met_s * fetching
+        wait_s += share_s * self.growth.fetching / max(1.0, self.growth.waves)
+        each = share_s / len(times)
+        fair = [*accumulate((one + each for one in times), initial=stamps[0])]
+        return fair, max(0.0, min(wait_s, fair[-1] - fair[0]))
+
+    def _share(self) -> float:
+        """Of a full pass, by the waves since this was made and what one of them brings in this arm."""
+        growth = self.growth
+        growth.grown += PASSES.grown - self._grown
+        growth.waves += PASSES.waves - self._waves
+        growth.fetching += PASSES.waves_fetching - self._fetching
+        if not growth.grown:
             return 0.0
-        met_s = sum(seconds for began, seconds in PASSES.own[self._own :] if began < until)
-        grown, waves = PASSES.grown - self._grown, PASSES.waves - self._waves
-        share = min(grown * OLD_SHARE / max(1, PASSES.left), waves / (1 + gc.get_threshold()[2]))
-        return part * share * PASSES.cost_s - met_s
+        a_wave = OLD_SHARE * growth.grown / growth.waves / max(1, PASSES.left)
+        waves = max(0.0, PASSES.waves_now - self._began)
+        return waves * min(a_wave, 1 / (1 + gc.get_threshold()[2]))

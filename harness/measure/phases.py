@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar
 
-from harness.measure.collector import Share
+from harness.measure.collector import PASSES
 from harness.measure.devices import Device, recorded
 
 Given = ParamSpec("Given")
@@ -174,9 +173,11 @@ def phases_for(device: Device) -> Phases:
 
 def _waiting(phases: Phases, fetch: Callable[[], Result]) -> Callable[[], Result]:
     def waited() -> Result:
-        share, began = Share(), perf_counter_ns()
-        result = fetch()
-        phases.wait_ns += perf_counter_ns() - began + round(1e9 * share.owed_s(inf))
-        return result
+        PASSES.fetching, began = True, perf_counter_ns()
+        try:
+            return fetch()
+        finally:
+            phases.wait_ns += perf_counter_ns() - began
+            PASSES.fetching = False
 
     return waited

@@ -15,7 +15,7 @@ from harness.core.recipe import Value
 from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
-from harness.measure.collector import PASSES, Share
+from harness.measure.collector import PASSES, Growth, Share
 from harness.measure.delay import begun
 from harness.measure.devices import (
     Device,
@@ -68,6 +68,7 @@ class Trial:
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
+    growth: Growth = field(default_factory=Growth)
     _left_at: int | None = None  # batches that workers had finished when the last window ended
 
     def settle(self, steps: int, offset: int) -> int:
@@ -147,18 +148,19 @@ class Trial:
         consumed, made = session.consumed, self._produced
         if not device.asynchronous:
             self._go_on()
-        share = Share()
+        share = Share(self.growth)
         marks = marked(self.step, steps, self._clock)
         feed.freeze()  # before anything else is done
         led_in_at, led_at, *own = moments([*led_in, *marks], self._clock)
         stamps, lead_s = agreed(own), led_at - led_in_at
-        half = steps // 2
-        first_half_s = stamps[half] - stamps[0] + share.owed_s(stamps[half], half / steps)
-        wall_s = stamps[-1] - stamps[0] + share.owed_s(stamps[-1])
+        met_s = stamps[-1] - stamps[0]
         produced = self._produced
         self._left_at = produced
-        told = self.board.after(strangers, energy_j, wall_s / (lead_s + wall_s) if device.asynchronous else 1.0)
+        told = self.board.after(strangers, energy_j, met_s / (lead_s + met_s) if device.asynchronous else 1.0)
         split = session.phases.split()
+        # A host that is less far ahead in the end than it was at first has waited longer than the window lasted.
+        stamps, wait_s = share.fair(stamps, min(split.wait_s, met_s), ahead=device.asynchronous)
+        wall_s = stamps[-1] - stamps[0]
         if not isfinite(float(session.trainee.metrics.total)):
             raise Diverged("the loss is no longer a finite number")
         times = [later - sooner for sooner, later in pairwise(stamps)]
@@ -169,13 +171,12 @@ class Trial:
             "samples": self._samples(steps, consumed),
             "wall_s": wall_s,
             "lead_s": lead_s,
-            # A host that is less far ahead in the end than it was at first has waited longer than the window lasted.
-            "wait_s": min(split.wait_s, wall_s),
+            "wait_s": wait_s,
             "copy_s": split.copy_s,
             "device_s": split.device_s,
             "queue_s": split.queue_s,
             "device_bytes": device.peak_bytes(),
-            "first_half_s": first_half_s,
+            "first_half_s": stamps[steps // 2] - stamps[0],
             "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
             "quantiles_s": quantiles(times),
             "batches": None if made is None else session.consumed - consumed,

@@ -197,6 +197,8 @@ def check_alike(then: Address, now: Address, revision: str, *, batch: bool = Tru
             f"At {revision}: {told}. Put the job into a file of its own that imports the training: it is then taken "
             "for both versions."
         ) from None
+    except Mistake as mistake:
+        raise Mistake(f"At {revision}: {mistake}") from None
     new = seen(replace(now, version=NOW))
     _check_opened(then, revision, old.opened)
     if batch and old.facts.batch != new.facts.batch:

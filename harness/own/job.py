@@ -33,6 +33,7 @@ from harness.core.own_file import (
     files_of,
     is_being_read,
     looked_at_since,
+    looking,
     name_in,
     opened_elsewhere,
     opened_so_far,
@@ -346,7 +347,7 @@ def _kept_facts(one: Job, path: Path, file: Path, others: dict[str, Job], newer:
         if is_factory(one.dataset) or _are_of(one, kept):  # what a factory makes may take long
             return kept
     # Its steps would disturb whatever is timed, and their own times would be kept.
-    with nullcontext() if TOLD in os.environ or is_measuring() else measuring_alone():
+    with nullcontext() if TOLD in os.environ or is_measuring() else measuring_alone(), looking():
         facts = look(one, file, others)
     facts.notes += _command_line(file)
     facts.opened = opened_elsewhere(file, opened_so_far())

@@ -135,7 +135,7 @@ def _decided_by(item: Item) -> str:
         part = item.effect.row.comparison.timing
         return f"It is composed from the {part} alone, of which more replicates may never decide it: time whole steps."
     if item.replicates is None:
-        return f"Not even {MOST_REPLICATES} replicates would: it is too near a verdict's limit, or its interval is too wide."
+        return f"Not even {MOST_REPLICATES} replicates would: too near a verdict's limit, or too wide an interval."
     now = item.effect.estimate.processes
     return f"About {item.replicates} replicates instead of {now} would decide, if the estimate stays where it is."
 

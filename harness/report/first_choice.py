@@ -350,8 +350,8 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held, *, swept: bool) -> Ite
         alike = _alike_over(several) if emulated else ""
         if emulated:
             stacks = f" Held against the real system's settings, stacks are {alike}." if alike else ""
-            swept_below = " The sweeps below tell the factors for full-size models." if swept else ""
-            yield from ("", f"{_error_of_tables(several)}{swept_below}{stacks}")
+            swept_below = " The sweeps below are about full-size models." if swept else ""
+            yield from ("", f"Beside emulated devices, as above.{swept_below}{stacks}")
         rows = (tuple(_glance(*one, held.get(one[2].name, {}), alike)) for one in several)
         yield from ("", *grid(_GLANCE_COLUMNS, rows))
 

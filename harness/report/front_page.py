@@ -25,7 +25,7 @@ from harness.report.published_parts import (
     page,
     sweep_picture,
 )
-from harness.report.sweep import EMULATED, HOW, time
+from harness.report.sweep import EMULATED, FORMER_LAUNCHES, HOW, time
 from harness.report.sweep import sentences as sentences_of
 
 _INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
@@ -92,6 +92,7 @@ def _swept(places: Iterable[Place]) -> Iterator[Part]:
     if swept:
         yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
     for place in swept:
+        yield from ("", FORMER_LAUNCHES) if any(one.is_former for one in place.sweeps) else ()
         for one in place.sweeps:
             picture = sweep_picture(place, one)
             yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")

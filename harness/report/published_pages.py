@@ -64,7 +64,7 @@ from harness.report.race import race_parts
 from harness.report.scaling import scaling_parts
 from harness.report.sweep import EMULATED, FORMER_LAUNCHES, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
-from harness.report.words import NOTHING, called, counted, one_line, ratio, shortened, size
+from harness.report.words import NOTHING, called, counted, one_line, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
@@ -166,6 +166,7 @@ def _sweeps(place: Place) -> Iterator[Part]:
     for number, one in enumerate(place.sweeps):
         if not number:
             yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
+            yield from ("", FORMER_LAUNCHES) if any(each.is_former for each in place.sweeps) else ()
         config = one.reference
         yield from ("", f"### {escaped(f'{config.workload}, size {config.size}, batch {config.batch}')}", "")
         yield from (sweep_picture(place, one), "", to_markdown(sweep_table(one)).strip(), "")
@@ -199,7 +200,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
     yield from (calibrated(setting), "")
     if setting.environment.emulated and step_named(setting.environment.device) is None:
         table = "[table](../../docs/decisions/emulated-devices.md)"
-        yield f"Its step times come from a {table}. {step_times([(setting, one) for one in setting.topics])}"
+        yield f"Its step times come from a {table}. {step_times([(setting, one) for one in setting.topics])}".rstrip()
         yield from (("", FORMER, "") if setting.is_former else ("",))
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
     heat = heat_map_picture(setting)

@@ -220,31 +220,30 @@ def faster_over_original(topic: Topic, found: StoredRow) -> str:
 
 
 def step_times(answers: Iterable[tuple[Setting, Topic]]) -> str:
-    """What decides how long steps of emulated devices take, and how far that may be off; empty where nothing is known.
+    """What decides how long steps of emulated devices take by today's tables, and how far that may be off, in words.
 
     Where the host launches for longer than the device computes, as with small batches, devices do not differ.
     """
     launched, bands = dict[str, float](), dict[str, float]()
     for setting, topic in answers:
         arm = topic.main.table.profile if topic.main else None
-        if arm is None or not arm.tabled_s:
+        if arm is None or setting.is_former or not (arm.tabled_s and arm.launching_s):
             continue
-        where = topic.name, arm.config.size, arm.config.batch
-        band = band_of(setting.environment.device, *where) if setting.environment.emulated else None
+        band = band_of(setting.environment.device, topic.name, arm.config.size, arm.config.batch)
         if band and arm.launching_s > band * arm.tabled_s:
-            launched[topic.name] = max(arm.launching_s, launched.get(topic.name, 0.0))
+            launched[topic.name] = arm.launching_s
         elif band:
             bands[topic.name] = max(band, bands.get(topic.name, 0.0))
     told = []
     if launched:
         times = ", ".join(f"{name} {short(one)}" for name, one in sorted(launched.items()))
         told.append(
-            f"At these small batches the host launches a step for longer than the device computes it ({times}): any "
-            "fast device reads the same there, and another host otherwise."
+            f"The host launches these batches for longer than the device computes them ({times}): any fast device "
+            "reads the same there; with another host the ratios differ."
         )
     if bands:
-        off = ", ".join(f"{name} {one:g}" for name, one in sorted(bands.items()))
-        told.append(f"The device's own time is right within a factor of {off}, of which intervals know nothing.")
+        factors = ", ".join(f"{name} {one:g}" for name, one in sorted(bands.items()))
+        told.append(f"Step times may be off by these factors, which intervals do not include: {factors}.")
     return " ".join(told)
 
 

@@ -33,7 +33,7 @@ EMULATED = (
     "real system's batch, divided down to this batch. It is taken from the fastest of float32, bfloat16 and bfloat16 "
     "with channels-last in the device's table, and is never shorter than the host's launches of that step. The speedup "
     "beside a name covers all step times that the table leaves possible. Pages of one emulated device run small "
-    "batches of small models, whose launches take longer a sample: there the same option has another number."
+    "batches of small models, whose launches take longer per sample: there the same option has another number."
 )
 SLOWED = 1.25  # times as long as beside the shortest steps: what loading may take without a word about it
 TOLD = 1.25  # times as far off: what is no prediction any more
@@ -55,6 +55,8 @@ HOW = (
 def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, KnownTime]]) -> Iterator[Part]:
     """All workloads of a sweep; `marks` are the step times, in seconds, of known devices by workload and name."""
     yield Text(EMULATED)
+    if any(one.is_former for one in sweeps):
+        yield Text(FORMER_LAUNCHES)
     for one in (one for one in sweeps if one.curves):
         known, config = marks.get(one.reference.workload, {}), one.reference
         yield Heading(one_line(f"{config.workload}, size {config.size}, batch {config.batch}, emulated devices"))
@@ -81,15 +83,13 @@ def _unlaunched(sweep: Sweep) -> Iterator[str]:
     """That the host could not launch a step of this batch as fast as some that were emulated."""
     if sweep.host_s > min(point.step_s for curve in sweep.curves for point in curve.points):
         yield (
-            f"Launching a step of this batch takes the host {time(sweep.host_s)}. Shorter ones stand for its share in "
+            f"Launching a step of this batch takes the host {time(sweep.host_s)}. Shorter steps stand for its share in "
             "a larger batch, or for a step of fewer launches, such as a CUDA graph."
         )
 
 
 def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
     """What loading does, and what each option comes to: where it stops paying, and what it gives on known devices."""
-    if sweep.is_former:
-        yield FORMER_LAUNCHES
     yield from _slowed(sweep)
     yield from _unlaunched(sweep)
     for curve in sweep.curves:
@@ -108,12 +108,12 @@ def _foretold(curve: Curve) -> str:
         return ""
     if curve.missed < TOLD:
         return f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
-    return f"; loader and step alone do not predict it: they miss by up to {factor(curve.missed)} times"
+    return f"; loader and step alone do not predict it: they are off by a factor of up to {factor(curve.missed)}"
 
 
 def _possible(at: KnownTime) -> str:
     """Between which step times the true one lies, in words; what the host takes for its launches has no such band."""
-    if at.by_host:
+    if at.step_s <= at.host_s:
         return ", which its host needs" + (f", or up to {time(at.most_s)}" if at.most_s > at.step_s else "")
     return f", {time(at.least_s)} to {time(at.most_s)}"
 
@@ -188,7 +188,7 @@ def _between(curve: Curve, at: KnownTime) -> str:
     if len(found) < len(times):
         return ""
     least = f"{factor(min(low for _, low, _ in found))}x"
-    if at.by_host and curve.launches_less:  # its own launches would take less still
+    if at.least_s <= at.host_s and curve.launches_less:  # its own launches would take less still
         return f"{least} or more"
     return f"{least} to {factor(max(high for *_, high in found))}x"
 

@@ -12,7 +12,6 @@ from harness.analyze.attribution import (
     attribute,
     attributed,
     combined,
-    gain,
 )
 from harness.analyze.collection import StoredRow, StoredRun, answered
 from harness.core.configuration import Comparison, Configuration

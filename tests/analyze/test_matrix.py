@@ -340,7 +340,9 @@ def test_copies_of_the_reference_are_known_apart_and_counted() -> None:
     found = matrix(plan(itself), records(0, 1.0))
     (copy,) = found.copies
     assert copy.low <= 1 <= copy.high
-    assert dict(heading(found))["copies"].startswith("1 of 1 references hold 1.00x against themselves, within ±")
+    assert dict(heading(found))["copies"].startswith(
+        "1 of 1 intervals of a reference against itself contain 1.00x (median ±"
+    )
     assert "copies" not in dict(heading(matrix(plan(WORKERS), records(0, 3.0, **STARTS["workers"]))))
 
 

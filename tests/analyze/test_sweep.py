@@ -308,8 +308,8 @@ def test_tables_sentences_and_figures_say_emulated() -> None:
     )
     known = {
         "A100": KnownTime(0.012, 0.008, 0.018),
-        "H100": KnownTime(0.01, 0.01, 0.01, by_host=True),
-        "B200": KnownTime(0.02, 0.02, 0.05, by_host=True),
+        "H100": KnownTime(0.01, 0.01, 0.01, 0.01),
+        "B200": KnownTime(0.02, 0.02, 0.05, 0.02),
         "T4": KnownTime(0.09, 0.045, 0.18),
         "abacus": KnownTime(90.0, 75.0, 108.0),
     }

@@ -84,7 +84,7 @@ def test_repeats_are_counted_as_the_pages_of_all_machines_count_them() -> None:
     assert f"in the worst environment in {low} of {count}; " in methods
     pictured = re.findall(r"/heat-map-(\w+)\.svg\)", front)[0]
     ours, total = environments[pictured]
-    assert f"and in {ours} of {total} in the environment pictured above" in front
+    assert f"and in {ours} of {total} in the environment of the first table" in front
 
 
 def test_what_became_of_promises_is_quoted_as_their_page_sums_it_up() -> None:

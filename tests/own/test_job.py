@@ -1173,7 +1173,7 @@ def test_a_script_is_left_where_it_goes_on_to_train(tmp_path: Path) -> None:
     """As it would in every arm, for hours."""
     from harness.catalogue import read_workload
 
-    assert read_workload(script(tmp_path, SCRIPT + LOOP)).sizes["quick"].batch == 8
+    assert read_workload(script(tmp_path, f"{SCRIPT}import torch\n{LOOP}")).sizes["quick"].batch == 8
     tried = LOOP.replace("100_000", "3")
     assert read_workload(script(tmp_path, f"import torch\n{tried}{SCRIPT}")).sizes["quick"].batch == 8
 

@@ -1,20 +1,14 @@
 """What is published: which answers stand for a workload, what is kept apart, and what the pages say of it."""
 
 import itertools
-import math
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.analyze.collection import StoredRun
-from harness.analyze.estimate import Estimate
 from harness.analyze.sweep import KnownTime
 from harness.analyze.verdict import Verdict
-from harness.core.claims import Bound, Claim, Metric, Tried
-from harness.core.configuration import Option
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import WINNER, NoResult
@@ -23,8 +17,8 @@ from harness.report.front_page import index_page
 from harness.report.published import LONGEST_NAME, Place, Publication, Topic, file_name
 from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
-from tests.analyze.synthetic import ENVIRONMENT, config
-from tests.report.collected import ANOTHER, Made, changed, composed, kept, placed, shared, sound
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.report.collected import ANOTHER, Made, composed, kept, placed, shared, sound
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)
