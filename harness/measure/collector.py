@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from statistics import fmean
 from time import perf_counter
 
 OLD_SHARE = 4  # a full pass is due when as many objects have grown old as the last one left, divided by this
@@ -25,7 +26,7 @@ class FullPasses:
 
     def __init__(self) -> None:
         self.left = 0  # objects that the last full pass left
-        self.cost_s = 0.0  # of the last one
+        self.costs_s = [0.0]  # of the last one that the harness asked for, and of Python's own since then
         self.grown = 0  # objects that have grown old, ever
         self.waves = self.waves_fetching = 0.0  # ever, and those that came while a batch was fetched
         self.asked = 0  # full passes that the training asked for since `begin`
@@ -42,7 +43,7 @@ class FullPasses:
         """A full pass of the harness's own, which is part of no window."""
         self._ours, began = True, perf_counter()
         gc.collect()
-        self._ours, self.cost_s = False, perf_counter() - began
+        self._ours, self.costs_s = False, [perf_counter() - began]
 
     def begin(self) -> None:
         """Counts from here, right behind a pass of ours."""
@@ -51,6 +52,11 @@ class FullPasses:
             gc.callbacks.append(self._told)
         self.left = len(gc.get_objects(generation=2))
         self.asked = self._pending = 0
+
+    @property
+    def cost_s(self) -> float:
+        """Of a full pass, on average."""
+        return fmean(self.costs_s)
 
     @property
     def waves_now(self) -> float:
@@ -82,7 +88,7 @@ class FullPasses:
         if is_due or self._ours:
             self.left = len(gc.get_objects(generation=2))
         if is_due and not self._ours:
-            self.cost_s = seconds
+            self.costs_s.append(seconds)
             self.own.append((self._began, perf_counter() - self._began, self.fetching))  # with this look of ours
         elif not self._ours:
             self.asked += 1

@@ -90,7 +90,7 @@ def test_nothing_is_shared_out_where_nothing_is_collected(passes: FullPasses) ->
 
 def test_a_pass_that_a_devices_queue_hides_takes_nothing_off(passes: FullPasses) -> None:
     """A device that works ahead of its host shows steps of 1 ms, of which one is 4 ms too long for a pass of 50 ms."""
-    passes.cost_s = 0.05
+    passes.costs_s = [0.05]
     share, stamps = Share(Growth()), [0.0, 0.001, 0.002, 0.007, 0.008]
     passes.own.append((0.0025, 0.05, True))
     at_the_end, _ = share.fair(stamps, 0.006, ahead=True)
