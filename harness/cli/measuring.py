@@ -36,7 +36,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.own_file import NOW, file_and_digest, parse_address
+from harness.core.own_file import NOW, content, file_and_digest, parse_address
 from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
 from harness.measure.surroundings import read_environment, unused_gpu
@@ -327,6 +327,9 @@ def tune(request: Request, place: Place, against: str | None, *, verbose: bool) 
 
         then, now = since(where, against)
         check_alike(then, now, against, batch=request.batch is None)
+        if content(then.path) == content(now.path):
+            words = f"{now.path.name} runs as it is now in both versions; what differs is what it imports at {against}."
+            console().print(words, highlight=False, markup=False)
         request, beside = replace(request, own=Path(str(then))), (NOW,)
     workload = read_workload(request.own or Path())
     if beside and not request.only and not request.stack:

@@ -81,9 +81,7 @@ def test_of_what_a_perfect_input_would_gain_waiting_is_told_apart() -> None:
     turns = cause("all", bottleneck(100.0, loader_rate=125.0, compute_rate=500.0, input_wait=0.8, loads_beside=True))
     assert "its step alone reaches 500 samples/s, so a perfect input would gain about 5.00x; its" in turns
     alone = cause("all", bottleneck(529.0, loader_rate=868.0, compute_rate=705.0, input_wait=0.02))
-    assert "would gain about 1.33x (about 1.02x from waiting no more;" in alone, (
-        "as beside a GPU without workers"
-    )
+    assert "would gain about 1.33x (about 1.02x from waiting no more;" in alone, "as beside a GPU without workers"
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:
