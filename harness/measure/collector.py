@@ -146,13 +146,16 @@ class Share:
         return fair, max(0.0, min(wait_s, fair[-1] - fair[0]))
 
     def _share(self) -> float:
-        """Of a full pass, by the waves since this was made and what one of them brings in this arm."""
-        growth = self.growth
-        growth.grown += PASSES.grown - self._grown
-        growth.waves += PASSES.waves - self._waves
+        """Of a full pass, by the waves since this was made and what one of them brings.
+
+        That is told by its own waves, which may come at another moment of a step than those before a full pass did;
+        where there was none, by all in this arm.
+        """
+        growth, grown, waves = self.growth, PASSES.grown - self._grown, PASSES.waves - self._waves
+        growth.grown, growth.waves = growth.grown + grown, growth.waves + waves
         growth.fetching += PASSES.waves_fetching - self._fetching
         if not growth.grown:
             return 0.0
-        a_wave = OLD_SHARE * growth.grown / growth.waves / max(1, PASSES.left)
-        waves = max(0.0, PASSES.waves_now - self._began)
-        return waves * min(a_wave, 1 / (1 + gc.get_threshold()[2]))
+        each = grown / waves if waves >= 1 else growth.grown / growth.waves
+        passed = max(0.0, PASSES.waves_now - self._began)
+        return passed * min(OLD_SHARE * each / max(1, PASSES.left), 1 / (1 + gc.get_threshold()[2]))

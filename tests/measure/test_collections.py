@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Iterator
 from itertools import pairwise
-from time import perf_counter
 
 import pytest
 
@@ -13,15 +12,38 @@ from harness.measure.collector import OLD_SHARE, FullPasses, Growth, Share
 Passed = tuple[float, float]  # what a window would have taken by the clock, and what is told of it
 
 
+class Clock:
+    """Stands still but for steps, and for full passes, each of which takes a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def passed(self, phase: str, told: dict[str, int]) -> None:
+        self.now += phase == "start" and told["generation"] == 2
+
+
 @pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[FullPasses]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What the collector reads."""
+    found = Clock()
+    monkeypatch.setattr(collector, "perf_counter", found)
+    return found
+
+
+@pytest.fixture
+def passes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[FullPasses]:
     """Those of this process, counted from here."""
     found = FullPasses()
     monkeypatch.setattr(collector, "PASSES", found)
-    found.collect()
     found.begin()
+    gc.callbacks.append(clock.passed)  # behind the one that reads the clock
+    found.collect()
     yield found
     gc.callbacks.remove(found._told)
+    gc.callbacks.remove(clock.passed)
 
 
 def step(objects: int = 2_000) -> None:
@@ -30,11 +52,12 @@ def step(objects: int = 2_000) -> None:
     del wave
 
 
-def window(growth: Growth, steps: int, objects: int = 2_000) -> Passed:
-    share, stamps = Share(growth), [perf_counter()]
+def window(clock: Clock, growth: Growth, steps: int, objects: int = 2_000) -> Passed:
+    share, stamps = Share(growth), [clock.now]
     for _ in range(steps):
         step(objects)
-        stamps.append(perf_counter())
+        clock.now += 0.01
+        stamps.append(clock.now)
     fair, _ = share.fair(stamps, 0.0, ahead=False)
     assert len(fair) == len(stamps)
     assert all(sooner < later for sooner, later in pairwise(fair))
@@ -45,45 +68,44 @@ def test_python_begins_a_full_pass_where_as_many_objects_have_grown_old_as_were_
     while not passes.own:
         due, left = passes.grown, passes.left
         step()
-    assert OLD_SHARE * due <= 1.1 * left
-    assert OLD_SHARE * passes.grown >= 0.95 * left
+    assert OLD_SHARE * due <= 1.2 * left
+    assert OLD_SHARE * passes.grown >= 0.9 * left
     assert not passes.asked
     ((_, seconds, fetching),) = passes.own
-    assert seconds >= passes.costs_s[-1] > 0
+    assert seconds == passes.cost_s == 1
     assert not fetching
 
 
 @pytest.mark.parametrize(("steps", "objects"), [(10, 2_000), (3, 2_000), (50, 800)])
-def test_all_windows_together_take_what_all_steps_take(passes: FullPasses, steps: int, objects: int) -> None:
+def test_all_windows_together_take_what_all_steps_take(
+    clock: Clock, passes: FullPasses, steps: int, objects: int
+) -> None:
     """Most of them meet no pass, as do most arms; each has its part all the same, of waves that have only begun too."""
     growth, taken, told = Growth(), 0.0, list[float]()
     while len(passes.own) < 4:
-        met, fair = window(growth, steps, objects)
-        taken += met
+        by_clock, fair = window(clock, growth, steps, objects)
+        taken += by_clock
         told.append(fair)
-    met_s = sum(seconds for _, seconds, _ in passes.own)
-    assert sum(told) == pytest.approx(taken, abs=0.4 * met_s)
-    assert max(told) < 0.5 * met_s / 4 + 4 * sorted(told)[len(told) // 2], "none holds a whole pass"
+    assert sum(told) == pytest.approx(taken, abs=0.2 * 4)
+    assert max(told) < 0.01 * steps + 0.5, "none holds a whole pass"
 
 
-def test_what_a_training_asks_for_is_left_where_it_comes(passes: FullPasses) -> None:
-    window(Growth(), 100)
-    stamps = [perf_counter()]
-    share = Share(Growth())
+def test_what_a_training_asks_for_is_left_where_it_comes(clock: Clock, passes: FullPasses) -> None:
+    window(clock, Growth(), 30)
+    share, stamps = Share(Growth()), [clock.now]
     gc.collect()
-    stamps.append(perf_counter())
+    stamps.append(clock.now)
     assert passes.asked == 1
     assert share.fair(stamps, 0.0, ahead=False) == (stamps, 0.0)
-    met, fair = window(Growth(), 20)
-    assert met == fair, "Python's own passes are rare then"
+    by_clock, fair = window(clock, Growth(), 20)
+    assert by_clock == fair, "Python's own passes are rare then"
 
 
-def test_nothing_is_shared_out_where_nothing_is_collected(passes: FullPasses) -> None:
+def test_nothing_is_shared_out_where_nothing_is_collected(clock: Clock, passes: FullPasses) -> None:
     gc.disable()
     try:
-        met, fair = window(Growth(), 30)
-        gc.collect(1)
-        assert met == fair
+        by_clock, fair = window(clock, Growth(), 30)
+        assert by_clock == fair
     finally:
         gc.enable()
 
@@ -101,15 +123,14 @@ def test_a_pass_that_a_devices_queue_hides_takes_nothing_off(passes: FullPasses)
     assert wait_s == pytest.approx(0.002)
 
 
-def test_waits_bear_what_comes_while_a_batch_is_fetched(passes: FullPasses) -> None:
-    growth, waits = Growth(), list[float]()
-    for fetching in (True, False):
-        passes.fetching = fetching
-        share, began = Share(growth), perf_counter()
-        for _ in range(100):
-            step()
-        ended = perf_counter()
-        fair, wait_s = share.fair([began, ended], 0.0, ahead=False)
-        waits.append(wait_s / (fair[1] - fair[0] - (ended - began)))
-        growth = Growth(settled=True)
-    assert waits == pytest.approx([1.0, 0.0], abs=0.01)
+@pytest.mark.parametrize("fetching", [True, False])
+def test_waits_bear_what_comes_while_a_batch_is_fetched(clock: Clock, passes: FullPasses, fetching: bool) -> None:
+    passes.fetching = fetching
+    share, began = Share(Growth()), clock.now
+    for _ in range(30):  # too few to meet a full pass
+        step()
+    clock.now += 0.3
+    fair, wait_s = share.fair([began, clock.now], 0.0, ahead=False)
+    assert not passes.own
+    assert fair[1] - fair[0] > 0.31
+    assert wait_s == pytest.approx(fetching * (fair[1] - fair[0] - 0.3))
