@@ -1,6 +1,8 @@
 """Work shared out over processes on the usable cores, with a report of how much of it is done."""
 
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -39,10 +41,12 @@ def spread(work: Callable[[Item], object], items: Sequence[Item], chunk: int = 1
     Both must survive pickling. What an item becomes must not depend on which process handles it. The first error ends
     all and is raised here.
     """
+    # What was imported need not be so again; beside other threads a fork may copy a lock that nobody opens.
+    is_safe = sys.platform == "linux" and threading.active_count() == 1
     processes = min(usable_cores(), 32)
     chunks = [items[at : at + chunk] for at in range(0, len(items), chunk)]
     done = 0
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork" if is_safe else "spawn")) as pool:
         futures: list[Future[int]] = [pool.submit(_handled, work, one) for one in chunks]
         try:
             for future in as_completed(futures):

@@ -26,7 +26,7 @@ class FullPasses:
 
     def __init__(self) -> None:
         self.left = 0  # objects that the last full pass left
-        self.costs_s = [0.0]  # of the last one that the harness asked for, and of Python's own since then
+        self.costs_s = [0.0]  # of the last one that the harness timed, and of Python's own since then
         self.grown = 0  # objects that have grown old, ever
         self.waves = self.waves_fetching = 0.0  # ever, and those that came while a batch was fetched
         self.asked = 0  # full passes that the training asked for since `begin`
@@ -37,26 +37,55 @@ class FullPasses:
         self._began = 0.0
         self._counted = False  # whether enough waves have gone by for a full pass
         self._ours = False
-        self._process = 0
+        self._process = 0  # in which it counts
+        self._copied = 0  # the process that has had a pass
 
     def collect(self) -> None:
         """A full pass of the harness's own, which is part of no window."""
-        self._ours, began = True, perf_counter()
+        self._ours = True
         gc.collect()
-        self._ours, self.costs_s = False, [perf_counter() - began]
+        self._ours = False
+
+    def time(self) -> None:
+        """Full passes of the harness's own that show what one takes."""
+        if not self._is_usual():
+            self.collect()
+        began = perf_counter()
+        self.collect()
+        self.costs_s = [perf_counter() - began]
+
+    def freeze(self) -> None:
+        """In a process that arms are forked from: a full pass over all objects, which arms need not begin with.
+
+        Python remembers there how many it left, and no arm writes into pages that it shares before it must.
+        """
+        gc.unfreeze()
+        self.time()
+        gc.freeze()
+        self.left = gc.get_freeze_count()
 
     def begin(self) -> None:
-        """Counts from here, right behind a pass of ours."""
-        self._process = os.getpid()
-        if self._told not in gc.callbacks:
-            gc.callbacks.append(self._told)
-        self.left = len(gc.get_objects(generation=2))
-        self.asked = self._pending = 0
+        """Counts in this process, if it did not yet, and what its training asks for from here.
+
+        Right behind a pass of ours, or of the process that it was forked from.
+        """
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            if self._told not in gc.callbacks:
+                gc.callbacks.append(self._told)
+            if not self.left:
+                self.time()
+        self.asked = 0
 
     @property
     def cost_s(self) -> float:
         """Of a full pass, on average."""
         return fmean(self.costs_s)
+
+    def _is_usual(self) -> bool:
+        """Whether a pass takes what it usually does: the first of a forked process copies all that it shares."""
+        before, self._copied = self._copied, os.getpid()
+        return before == self._copied
 
     @property
     def waves_now(self) -> float:
@@ -88,7 +117,7 @@ class FullPasses:
         if is_due or self._ours:
             self.left = len(gc.get_objects(generation=2))
         if is_due and not self._ours:
-            self.costs_s.append(seconds)
+            self.costs_s += [seconds] * self._is_usual()
             self.own.append((self._began, perf_counter() - self._began, self.fetching))  # with this look of ours
         elif not self._ours:
             self.asked += 1
@@ -129,7 +158,7 @@ class Share:
         if PASSES.asked or not gc.isenabled():
             return stamps, wait_s
         if share * PASSES.cost_s > MATTERS * (stamps[-1] - stamps[0]) and not self.growth.settled:
-            PASSES.collect()
+            PASSES.time()
             self.growth.settled = True
         times = [later - sooner for sooner, later in pairwise(stamps)]
         least, share_s = min(times), share * PASSES.cost_s

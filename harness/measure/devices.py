@@ -213,9 +213,12 @@ def recorded(device: Device) -> Any:
     return event
 
 
-def give_back(device: Device) -> None:
-    """Collects what nobody holds, and gives free memory back on the device and on the host."""
-    PASSES.collect()
+def give_back(device: Device, *, old: bool = True) -> None:
+    """Collects what nobody holds, also of objects that grew `old`, and gives free memory back on device and host."""
+    if old:
+        PASSES.collect()
+    else:
+        gc.collect(1)
     device.forget_memory()
     with suppress(AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)
@@ -272,14 +275,9 @@ def settle_backend(recipe: Recipe) -> None:
 
 
 def settle_process(recipe: Recipe, device: Device) -> None:
-    """All that is set before an arm is built; its trainer looks through its objects once before it forks workers.
-
-    What a fork server froze does not count among objects that lived long: workers would inherit a collector that looks
-    through all of them within a hundred batches, which takes longer than ten of those.
-    """
+    """All that is set before an arm is built."""
     settle_backend(recipe)
-    if gc.isenabled() and (recipe.workers or recipe.evaluation_workers):
-        PASSES.collect()
+    PASSES.begin()
     if recipe.blocking_sync:
         device.block()
 

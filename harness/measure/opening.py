@@ -213,10 +213,12 @@ def _built(session: Session, opening: Opening) -> Built:
 def spreads(session: Session, opening: Opening, protocol: Protocol) -> dict[str, float]:
     """How far the first losses of other runs on the same batches lie from the arm's, by the names of Ready's fields."""
     runs = 1 if protocol.is_slow(opening.step_s) else 2
-    return {
+    found = {
         "seed_spread": seed_spread(session, opening, OTHER_SEEDS[:runs]),
         "repeat_spread": repeat_spread(session, opening, runs),
     }
+    give_back(session.task.device)  # models that only cycles hold
+    return found
 
 
 def seed_spread(session: Session, opening: Opening, others: Sequence[int]) -> float:
@@ -495,6 +497,5 @@ def forget(opening: Opening, device: Device) -> None:
     The C library keeps what models of other seeds had taken between blocks that live on: a tenth of a process and more.
     """
     opening.batches.clear()
-    # This looks at every imported object and takes a quarter of a second. `gc.freeze` when an arm begins would avoid
-    # that, but loader workers inherit it: their own collections would be cheaper than in a training.
-    give_back(device)
+    # To look at every imported object takes a quarter of a second, and copies all pages that hold one.
+    give_back(device, old=device.peak_bytes() is not None)

@@ -12,7 +12,6 @@ Where little memory is free, a server ends with the last of its arms.
 """
 
 import atexit
-import gc
 import os
 import signal
 import socket
@@ -25,6 +24,7 @@ from random import SystemRandom
 from threading import Lock, RLock
 from time import monotonic, sleep
 
+from harness.measure.collector import PASSES
 from harness.measure.surroundings import free_bytes
 from harness.run.processes import SUSPENDED, command_of, end_groups, is_alive, kill_group, state_of
 
@@ -302,8 +302,7 @@ def serve_forks(control: socket.socket) -> Child | None:
 
     In what was forked it returns what that is to be, in the server None.
     """
-    gc.collect()
-    gc.freeze()  # a collection in an arm would write into every page that it shares
+    PASSES.freeze()
     living: set[int] = set()
     while True:
         asked, descriptors, *_ = socket.recv_fds(control, LONGEST, 2)
@@ -346,6 +345,7 @@ def _child(asked: bytes, channel: int, log: int) -> Child:
         with suppress(OSError):  # a system without /proc
             Path("/proc/self/comm").write_text(NAME)
         HELD.extend(_heap_of_its_own())
+        PASSES.begin()
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)

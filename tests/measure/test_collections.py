@@ -1,6 +1,9 @@
 """The collector's own full passes: each window bears its share, whether it met one or not."""
 
 import gc
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -40,7 +43,7 @@ def passes(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[FullPasses
     monkeypatch.setattr(collector, "PASSES", found)
     found.begin()
     gc.callbacks.append(clock.passed)  # behind the one that reads the clock
-    found.collect()
+    found.time()
     yield found
     gc.callbacks.remove(found._told)
     gc.callbacks.remove(clock.passed)
@@ -88,6 +91,36 @@ def test_all_windows_together_take_what_all_steps_take(
         told.append(fair)
     assert sum(told) == pytest.approx(taken, abs=0.2 * 4)
     assert max(told) < 0.01 * steps + 0.5, "none holds a whole pass"
+
+
+ARM = """
+import gc, json, os
+from harness.measure.collector import PASSES
+imported = [[] for _ in range(200_000)]
+gc.collect(); gc.freeze()  # as a root does, of which this is the server
+imported += [[] for _ in range(50_000)]
+PASSES.freeze()
+if not os.fork():
+    PASSES.begin()
+    gc.unfreeze()
+    grown = []
+    while not PASSES.own:
+        wave = [[one] for one in range(2_000)]
+        grown.append(PASSES.grown)
+    print(json.dumps([PASSES.left, grown[-1], PASSES.grown, PASSES.asked, PASSES.cost_s]))
+else:
+    os.wait()
+"""
+
+
+def test_a_forked_process_goes_on_behind_the_pass_of_the_one_that_it_was_forked_from() -> None:
+    said = subprocess.run([sys.executable, "-c", ARM], check=True, capture_output=True, text=True).stdout
+    left, before, after, asked, cost_s = json.loads(said)
+    assert left > 250_000
+    assert OLD_SHARE * before <= 1.1 * left, "Python began no pass later than a fourth of all that the server left"
+    assert OLD_SHARE * after >= 0.9 * left, "nor sooner"
+    assert not asked
+    assert cost_s > 0, "as the server timed it"
 
 
 def test_what_a_training_asks_for_is_left_where_it_comes(clock: Clock, passes: FullPasses) -> None:
