@@ -2,6 +2,7 @@
 
     pytest --benchmark-only                                              # all workloads, six minutes
     pytest --benchmark-only -k "leak and :all-"                         # one comparison
+    pytest --benchmark-only -k "leak and memory_map loader"             # of the loader alone
     pytest --benchmark-only --speedmatrix-run results/MACHINE/RUN        # a run that was measured before
     pytest --benchmark-only --benchmark-compare --speedmatrix-fail=3%     # after --benchmark-autosave; a gate
 

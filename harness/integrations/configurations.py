@@ -25,8 +25,8 @@ from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Window
 from harness.plan.cost import Pace, replicate_s
-from harness.plan.planning import SMALLEST_POOL
-from harness.report.matrix import TIMED
+from harness.plan.planning import PROBES, SMALLEST_POOL
+from harness.report.matrix import COMPOSED, TIMED
 from harness.report.words import called, interval, one_line, ratio
 from harness.results import read_kept
 from harness.run.preparation import prepared, seconds_of
@@ -86,10 +86,10 @@ def no_results(folder: Path) -> dict[str, str]:
 
 
 STACKS = ("all", "original")  # subjects that stand for several options
+ITS_COPY = "itself"  # of a reference that is hidden among its treatments
 
 
 BUDGET = "5m20s"  # for all workloads of a device together
-MOST = 1000  # comparisons that anybody could want to see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,38 +129,58 @@ def wanted(asked: Request, listing: Sequence[Listed], selected: Collection[Liste
 
 
 def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[Listed]) -> Request:
+    """A request for those alone and what shares their variances; the whole design where no command names them."""
+    probes = {_probe(one) for one in chosen}
     stacks = [one.label for one in chosen if one.label in STACKS]
-    if len(stacks) > 1:  # a command names one at most
+    if len(probes) > 1 or len(stacks) > 1 or any(one.label == ITS_COPY for one in chosen):
         return whole
+    (probe,) = probes
+    alike = [one.label for one in available if _probe(one) == probe and one.label not in (*STACKS, ITS_COPY)]
     alone = [one.label for one in chosen if one.label not in STACKS]
-    company = [one.label for one in available if one.label not in STACKS and one.label not in alone]
+    company = [one for one in alike if one not in alone]
     missing = max(0, SMALLEST_POOL - len(chosen))
     named = (*alone, *company[:missing])
     # Whoever names options has chosen what is compared, and needs no design.
     return replace(
-        whole, stack=next(iter(stacks), None), only=named, design=Request().design if named else whole.design
+        whole,
+        stack=next(iter(stacks), None),
+        only=named,
+        probe=probe,
+        design=Request().design if named else whole.design,
     )
+
+
+def _probe(one: Listed) -> str | None:
+    """What `--probe` is called where a part of a step is timed alone."""
+    timing = one.comparison.timing if one.comparison else None
+    return next((name for name, part in PROBES.items() if part is timing), None)
 
 
 def _planned(request: Request, budget: str) -> Iterator[Listed]:
     ready = prepared(request)
     plan, budget_s = ready.plan, seconds_of(budget)
-    by_workload = together((comparison.reference.workload, comparison) for comparison in plan.comparisons)
-    for name, comparisons in by_workload.items():
-        share_s = None if budget_s is None else budget_s / len(by_workload)
-        first = next(block for block in plan.blocks if block.reference.workload == name)
-        for comparison in comparisons[: _affordable(plan, first, share_s, ready.paces[name])]:
+    by_workload = together((block.reference.workload, block) for block in plan.blocks)
+    for name, blocks in by_workload.items():
+        share_s = math.inf if budget_s is None else budget_s / len(by_workload)
+        for comparison in _affordable(plan, blocks, share_s, ready.paces[name]):
             yield _comparable(comparison, plan, ready.environment.device)
     yield from _no_results(plan, ready.environment.device)
 
 
-def _affordable(plan: Plan, block: Block, share_s: float | None, pace: Pace) -> int | None:
-    """How many treatments so much time is likely to buy a ratio each, by the cost model; None for all."""
-    if share_s is None:
-        return None
-    block = replace(block, comparisons=())  # whose loader workers say nothing of those that share no block with them
-    costs_s = (FEWEST_REPLICATES * replicate_s(block, plan.protocol, pace, (1.0,) * count) for count in range(1, MOST))
-    return max(SMALLEST_POOL, sum(cost_s <= share_s for cost_s in costs_s))
+def _affordable(plan: Plan, blocks: Sequence[Block], share_s: float, pace: Pace) -> list[Comparison]:
+    """Treatments of a workload that so much time is likely to buy a ratio each, by the cost model."""
+    every, count = [one for block in blocks for one in block.comparisons], 0
+    for block in blocks:
+        plain = replace(
+            block, comparisons=()
+        )  # whose loader workers say nothing of those that they share no block with
+        numbers = range(1, len(block.comparisons) + 1)
+        costs_s = [FEWEST_REPLICATES * replicate_s(plain, plan.protocol, pace, (1.0,) * one) for one in numbers]
+        fitting = sum(cost_s <= share_s for cost_s in costs_s)
+        count, share_s = count + fitting, share_s - (costs_s[fitting - 1] if fitting else 0.0)
+        if fitting < len(block.comparisons):
+            break
+    return every[: max(SMALLEST_POOL, count)]
 
 
 def recorded(folder: Path) -> tuple[Listed, ...]:
@@ -356,8 +376,9 @@ def sentence(row: Row) -> str:
     if estimate is None:
         raise ValueError(f"{row.label} has no ratio")
     quality = f"; losses: {row.quality.status}" if row.quality else ""
+    composed = f"; of training steps {COMPOSED}{ratio(row.on_steps)}, composed" if row.on_steps else ""
     return one_line(
-        f"{ratio(estimate)} against {called(row.reference_name)}, {estimate.verdict}; "
+        f"{ratio(estimate)} against {called(row.reference_name)}, {estimate.verdict}{composed}; "
         f"{estimate.pairs} pairs in {estimate.processes} replicates{quality}"
     )
 

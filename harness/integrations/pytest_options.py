@@ -11,7 +11,6 @@ import pytest
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
-from harness.integrations.asv_cells import REPLICATES, ROUNDS
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder
@@ -88,11 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def requests_in(config: pytest.Config) -> tuple[Request, ...]:
     """What the options ask for, one request for each device."""
-    # `alone`: a benchmark is a comparison by its name, and is asked for again by that name alone.
-    usual = Request(
-        workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), design="alone",
-        replicates=REPLICATES, rounds=ROUNDS,
-    )  # fmt: skip
+    usual = Request(workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"))
     return tuple(replace(usual, device=device) for device in _given(config, "device") or (usual.device,))
 
 

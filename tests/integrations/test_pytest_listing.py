@@ -11,10 +11,11 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Request
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded, wanted
+from harness.run.preparation import prepared
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
-ON_CPU = Request(workloads=("leak",), device="cpu", target="none", design="alone")
+ON_CPU = Request(workloads=("leak",), device="cpu", target="none")
 
 
 @cache
@@ -39,12 +40,13 @@ LEAK = [entry(name) for name in ("all", "one", "two=2", "three", "four", "origin
 
 
 def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first() -> None:
-    labels = [one.label for one in on_cpu() if one.comparison]
-    assert [one.partition("=")[0] for one in labels[:4]] == [
+    names = [one.name.partition(":")[2] for one in on_cpu() if one.comparison]
+    assert names[:5] == [
         "all",
         "batched_fetch",
-        "hdf5_chunk_cache",
-        "data_on_device",
+        "hdf5_chunk_cache=32 loader",
+        "itself loader",
+        "file_index_cache loader",
     ]
 
 
@@ -91,7 +93,7 @@ def test_what_is_no_run() -> None:
 def test_all_that_is_listed_is_one_look_at_all_workloads() -> None:
     both = [*LEAK, entry("all", "spoof")]
     want = wanted(ON_CPU, both, both)
-    assert want.words == ("run", "leak", "spoof", "--design", "alone", "--target", "none", "--device", "cpu")
+    assert want.words == ("run", "leak", "spoof", "--target", "none", "--device", "cpu")
 
 
 def test_a_part_of_several_workloads_is_a_look_at_those() -> None:
@@ -122,6 +124,23 @@ def test_four_need_no_company() -> None:
 def test_two_stacks_are_the_whole_design() -> None:
     want = wanted(ON_CPU, LEAK, {LEAK[0], LEAK[-1]})
     assert (want.stack, want.only) == (None, ())
+
+
+def test_whatever_is_listed_is_compared_again_where_it_is_asked_for_alone() -> None:
+    found = [one for one in on_cpu("3m") if one.comparison]
+    assert {one.comparison.timing for one in found if one.comparison} >= {Timing.STEP, Timing.LOADER}
+    for one in found:
+        plan = prepared(wanted(ON_CPU, on_cpu("3m"), {one})).plan
+        assert one.comparison in plan.comparisons, one.name
+
+
+def test_parts_of_a_step_have_company_of_their_kind() -> None:
+    loaders = [one for one in on_cpu("none") if one.comparison and one.comparison.timing is Timing.LOADER]
+    want = wanted(ON_CPU, on_cpu("none"), {loaders[0]})
+    assert want.probe == "loader"
+    assert set(want.only) < {one.label for one in loaders}
+    steps = next(one for one in on_cpu("none") if one.comparison and one.comparison.timing is Timing.STEP)
+    assert wanted(ON_CPU, on_cpu("none"), {loaders[0], steps}).probe is None
 
 
 def test_a_hole_is_never_measured() -> None:
