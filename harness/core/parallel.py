@@ -1,11 +1,9 @@
 """Work shared out over processes on the usable cores, with a report of how much of it is done."""
 
 import os
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, get_start_method
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,12 +39,11 @@ def spread(work: Callable[[Item], object], items: Sequence[Item], chunk: int = 1
     Both must survive pickling. What an item becomes must not depend on which process handles it. The first error ends
     all and is raised here.
     """
-    # What was imported need not be so again; beside other threads a fork may copy a lock that nobody opens.
-    is_safe = sys.platform == "linux" and threading.active_count() == 1
+    context = get_context(get_start_method(allow_none=True) or "spawn")  # as this process has chosen
     processes = min(usable_cores(), 32)
     chunks = [items[at : at + chunk] for at in range(0, len(items), chunk)]
     done = 0
-    with ProcessPoolExecutor(processes, mp_context=get_context("fork" if is_safe else "spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
         futures: list[Future[int]] = [pool.submit(_handled, work, one) for one in chunks]
         try:
             for future in as_completed(futures):

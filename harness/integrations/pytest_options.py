@@ -11,6 +11,7 @@ import pytest
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
+from harness.integrations.asv_cells import REPLICATES, ROUNDS
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder
@@ -87,7 +88,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def requests_in(config: pytest.Config) -> tuple[Request, ...]:
     """What the options ask for, one request for each device."""
-    usual = Request(workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"))
+    # As few processes as give a ratio: many ratios to be looked at, which a longer run makes narrow.
+    usual = Request(
+        workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"),
+        replicates=REPLICATES, rounds=ROUNDS,
+    )  # fmt: skip
     return tuple(replace(usual, device=device) for device in _given(config, "device") or (usual.device,))
 
 

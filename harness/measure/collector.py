@@ -26,7 +26,7 @@ class FullPasses:
 
     def __init__(self) -> None:
         self.left = 0  # objects that the last full pass left
-        self.costs_s = [0.0]  # of the last one that the harness timed, and of Python's own since then
+        self.each_s = [0.0]  # of the last one that the harness timed, and of Python's own since then, by what each left
         self.grown = 0  # objects that have grown old, ever
         self.waves = self.waves_fetching = 0.0  # ever, and those that came while a batch was fetched
         self.asked = 0  # full passes that the training asked for since `begin`
@@ -52,22 +52,12 @@ class FullPasses:
             self.collect()
         began = perf_counter()
         self.collect()
-        self.costs_s = [perf_counter() - began]
-
-    def freeze(self) -> None:
-        """In a process that arms are forked from: a full pass over all objects, which arms need not begin with.
-
-        Python remembers there how many it left, and no arm writes into pages that it shares before it must.
-        """
-        gc.unfreeze()
-        self.time()
-        gc.freeze()
-        self.left = gc.get_freeze_count()
+        self.each_s = [(perf_counter() - began) / max(1, self.left)]
 
     def begin(self) -> None:
         """Counts in this process, if it did not yet, and what its training asks for from here.
 
-        Right behind a pass of ours, or of the process that it was forked from.
+        A process that was forked goes on where the other was, as Python does; others begin behind a full pass.
         """
         if self._process != os.getpid():
             self._process = os.getpid()
@@ -79,8 +69,8 @@ class FullPasses:
 
     @property
     def cost_s(self) -> float:
-        """Of a full pass, on average."""
-        return fmean(self.costs_s)
+        """Of a full pass, by what those so far took for an object."""
+        return self.left * fmean(self.each_s)
 
     def _is_usual(self) -> bool:
         """Whether a pass takes what it usually does: the first of a forked process copies all that it shares."""
@@ -117,7 +107,7 @@ class FullPasses:
         if is_due or self._ours:
             self.left = len(gc.get_objects(generation=2))
         if is_due and not self._ours:
-            self.costs_s += [seconds] * self._is_usual()
+            self.each_s += [seconds / max(1, self.left)] * self._is_usual()
             self.own.append((self._began, perf_counter() - self._began, self.fetching))  # with this look of ours
         elif not self._ours:
             self.asked += 1
@@ -154,12 +144,13 @@ class Share:
         of them, no more than a step was too long. Nothing is changed where the training itself asks for full passes:
         they are part of its time, and Python's own are rare.
         """
-        share = self._share()
+        passed, each = self._waves_passed()
         if PASSES.asked or not gc.isenabled():
             return stamps, wait_s
-        if share * PASSES.cost_s > MATTERS * (stamps[-1] - stamps[0]) and not self.growth.settled:
+        if _share(passed, each) * PASSES.cost_s > MATTERS * (stamps[-1] - stamps[0]) and not self.growth.settled:
             PASSES.time()
             self.growth.settled = True
+        share = _share(passed, each)
         times = [later - sooner for sooner, later in pairwise(stamps)]
         least, share_s = min(times), share * PASSES.cost_s
         for began, seconds, fetching in PASSES.own[self._own :]:
@@ -170,12 +161,11 @@ class Share:
                 times[at] -= met_s
                 wait_s -= met_s * fetching
         wait_s += share_s * self.growth.fetching / max(1.0, self.growth.waves)
-        each = share_s / len(times)
-        fair = [*accumulate((one + each for one in times), initial=stamps[0])]
+        fair = [*accumulate((one + share_s / len(times) for one in times), initial=stamps[0])]
         return fair, max(0.0, min(wait_s, fair[-1] - fair[0]))
 
-    def _share(self) -> float:
-        """Of a full pass, by the waves since this was made and what one of them brings.
+    def _waves_passed(self) -> tuple[float, float]:
+        """The waves since this was made, and how many objects grow old in one.
 
         That is told by its own waves, which may come at another moment of a step than those before a full pass did;
         where there was none, by all in this arm.
@@ -183,8 +173,10 @@ class Share:
         growth, grown, waves = self.growth, PASSES.grown - self._grown, PASSES.waves - self._waves
         growth.grown, growth.waves = growth.grown + grown, growth.waves + waves
         growth.fetching += PASSES.waves_fetching - self._fetching
-        if not growth.grown:
-            return 0.0
-        each = grown / waves if waves >= 1 else growth.grown / growth.waves
-        passed = max(0.0, PASSES.waves_now - self._began)
-        return passed * min(OLD_SHARE * each / max(1, PASSES.left), 1 / (1 + gc.get_threshold()[2]))
+        each = grown / waves if waves >= 1 else growth.grown / max(1.0, growth.waves)
+        return max(0.0, PASSES.waves_now - self._began), each
+
+
+def _share(waves: float, each: float) -> float:
+    """Of a full pass, that so many waves bear in each of which so many objects grow old."""
+    return waves * min(OLD_SHARE * each / max(1, PASSES.left), 1 / (1 + gc.get_threshold()[2]))

@@ -213,12 +213,10 @@ def _built(session: Session, opening: Opening) -> Built:
 def spreads(session: Session, opening: Opening, protocol: Protocol) -> dict[str, float]:
     """How far the first losses of other runs on the same batches lie from the arm's, by the names of Ready's fields."""
     runs = 1 if protocol.is_slow(opening.step_s) else 2
-    found = {
+    return {
         "seed_spread": seed_spread(session, opening, OTHER_SEEDS[:runs]),
         "repeat_spread": repeat_spread(session, opening, runs),
     }
-    give_back(session.task.device)  # models that only cycles hold
-    return found
 
 
 def seed_spread(session: Session, opening: Opening, others: Sequence[int]) -> float:
@@ -491,11 +489,12 @@ def late_of(taken: Sequence[float]) -> float | None:
     return min(late) if len(late) > 1 else None
 
 
-def forget(opening: Opening, device: Device) -> None:
+def forget(opening: Opening, device: Device, *, judged: bool) -> None:
     """Gives back what only the evidence needed, on the device and on the host, so that peaks are the training's.
 
     The C library keeps what models of other seeds had taken between blocks that live on: a tenth of a process and more.
     """
     opening.batches.clear()
-    # To look at every imported object takes a quarter of a second, and copies all pages that hold one.
-    give_back(device, old=device.peak_bytes() is not None)
+    # To look at every imported object takes a quarter of a second, and copies all pages that hold one. Where no losses
+    # are judged, no arm has made models of other seeds, and a device's memory alone needs it.
+    give_back(device, old=judged or device.peak_bytes() is not None)

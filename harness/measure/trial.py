@@ -278,7 +278,7 @@ def begin(
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     step, board = _timed_step(session, opening, timing), board_of(task.device, task.recipe.ranks)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=step, board=board)
-    warm, rates, cache = _warmed(trial, opening, bounds, data_cache)
+    warm, rates, cache = _warmed(trial, opening, bounds, data_cache, judged=judged)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | cache | _seen_at_last(trial, opening, files) | _delayed(trial)
     if not opening.losses:  # without a step neither can be seen
@@ -317,7 +317,7 @@ def _cached(trial: Trial, opening: Opening, step_s: float, before: str | None) -
 
 
 def _warmed(
-    trial: Trial, opening: Opening, bounds: Bounds | None, data_cache: str | None
+    trial: Trial, opening: Opening, bounds: Bounds | None, data_cache: str | None, *, judged: bool
 ) -> tuple[WarmUp, dict[str, float | None], dict[str, Value]]:
     """The warm-up, the rates of loader and step alone (where training is timed, as fields of Ready), and the cache.
 
@@ -334,7 +334,7 @@ def _warmed(
     trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
     if loader:  # of a batch that lay ready a step alone was timed
         warm = replace(warm, step_s=max(warm.step_s, session.task.size.batch / loader))
-    forget(opening, session.task.device)
+    forget(opening, session.task.device, judged=judged)
     PASSES.begin()
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.

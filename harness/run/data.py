@@ -21,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import set_start_method
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep, time
@@ -320,7 +321,10 @@ def _shown(count: int) -> str:
 def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> None:
     workload = read_catalogue(path, ledger=False).workload(workload_name)
     folder.mkdir(parents=True)
+    if sys.platform == "linux":  # helpers need not import all this again: nothing here has begun a thread
+        set_start_method("fork")
     with os.fdopen(os.dup(1), "w") as shares:
+        os.register_at_fork(after_in_child=shares.close)  # else they would hold it open for one that is killed
         os.dup2(2, 1)  # where whatever a workload prints does not pass for a share
         for share in workload.parts().prepare(folder, workload.sizes[size]):
             print(share, file=shares, flush=True)

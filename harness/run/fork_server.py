@@ -302,7 +302,6 @@ def serve_forks(control: socket.socket) -> Child | None:
 
     In what was forked it returns what that is to be, in the server None.
     """
-    PASSES.freeze()
     living: set[int] = set()
     while True:
         asked, descriptors, *_ = socket.recv_fds(control, LONGEST, 2)

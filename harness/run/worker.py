@@ -25,6 +25,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
+from harness.measure.collector import PASSES
 from harness.run.arm import KERNELS, SHOW_STACK, Job, launch_environment, own_kernels, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
@@ -159,6 +160,7 @@ def _serve_forks(control: socket.socket) -> None:
     child = serve_forks(control)
     if child and child.workload is not None:
         _import_workload(child.workload)
+        PASSES.begin()  # behind a full pass, which none of its arms needs to have
         child = serve_forks(child.channel)
     if child:
         serve(child.channel)

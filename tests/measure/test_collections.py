@@ -75,7 +75,8 @@ def test_python_begins_a_full_pass_where_as_many_objects_have_grown_old_as_were_
     assert OLD_SHARE * passes.grown >= 0.9 * left
     assert not passes.asked
     ((_, seconds, fetching),) = passes.own
-    assert seconds == passes.cost_s == 1
+    assert seconds == 1
+    assert passes.cost_s == pytest.approx(1, rel=0.2)
     assert not fetching
 
 
@@ -96,13 +97,10 @@ def test_all_windows_together_take_what_all_steps_take(
 ARM = """
 import gc, json, os
 from harness.measure.collector import PASSES
-imported = [[] for _ in range(200_000)]
-gc.collect(); gc.freeze()  # as a root does, of which this is the server
-imported += [[] for _ in range(50_000)]
-PASSES.freeze()
+imported = [[] for _ in range(250_000)]
+PASSES.begin()
 if not os.fork():
     PASSES.begin()
-    gc.unfreeze()
     grown = []
     while not PASSES.own:
         wave = [[one] for one in range(2_000)]
@@ -145,7 +143,7 @@ def test_nothing_is_shared_out_where_nothing_is_collected(clock: Clock, passes: 
 
 def test_a_pass_that_a_devices_queue_hides_takes_nothing_off(passes: FullPasses) -> None:
     """A device that works ahead of its host shows steps of 1 ms, of which one is 4 ms too long for a pass of 50 ms."""
-    passes.costs_s = [0.05]
+    passes.each_s = [0.05 / passes.left]
     share, stamps = Share(Growth()), [0.0, 0.001, 0.002, 0.007, 0.008]
     passes.own.append((0.0025, 0.05, True))
     at_the_end, _ = share.fair(stamps, 0.006, ahead=True)
