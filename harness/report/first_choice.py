@@ -352,7 +352,8 @@ def _at_a_glance(answers: Sequence[_Answer], held: _Held, *, swept: bool) -> Ite
             stacks = f" Held against the real system's settings, stacks are {alike}." if alike else ""
             swept_below = " The sweeps below are about full-size models." if swept else ""
             yield from ("", f"Beside emulated devices, as above.{swept_below}{stacks}")
-        rows = (tuple(_glance(*one, held.get(one[2].name, {}), alike)) for one in several)
+        told = (one for one in several if one[2].best or not one[1].is_former)  # a former table that tells nothing
+        rows = (tuple(_glance(*one, held.get(one[2].name, {}), alike)) for one in told)
         yield from ("", *grid(_GLANCE_COLUMNS, rows))
 
 
