@@ -39,6 +39,7 @@ from harness.core.optimization import Timing
 from harness.core.own_file import NOW, content, file_and_digest, parse_address
 from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
+from harness.core.workload import CLIPPING_DEFAULTS, PYTORCH_DEFAULTS, Workload
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
 from harness.plan.planning import SHARED, USUAL_SIZE, own_process, protocol_named, short_steps
@@ -334,8 +335,20 @@ def tune(request: Request, place: Place, against: str | None, *, verbose: bool) 
     workload = read_workload(request.own or Path())
     if beside and not request.only and not request.stack:
         request = replace(request, only=beside)
-    console().print("\n".join((workload.title, *workload.seen)), highlight=False, markup=False)
+    told = (workload.title, *workload.seen, *switched_off(workload, request))
+    console().print("\n".join(told), highlight=False, markup=False)
     return measure(request, place, partial(show_matrix, request.own, verbose=verbose))
+
+
+def switched_off(workload: Workload, request: Request) -> Iterator[str]:
+    """That what a user has on is off in what options are compared with, where that is so."""
+    usual = {*PYTORCH_DEFAULTS.values(), *CLIPPING_DEFAULTS.values()}
+    chosen = sorted(name for name, words in workload.original.items() if words not in usual)
+    if chosen and request.reference == "baseline":
+        yield (
+            f"Options are compared with everything off, though you have {', '.join(chosen)} on: "
+            "--reference original compares with that."
+        )
 
 
 def tell_unused_gpu(chosen: str) -> None:
