@@ -31,6 +31,7 @@ from harness.analyze.search.winner import (
     preferred,
     spoilt_losses,
 )
+from harness.analyze.verdict import Verdict
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
@@ -227,15 +228,21 @@ KEPT = 1e3  # the log gain of an option that nobody has seen put on last: far mo
 
 
 def leanest(so_far: Known) -> Stack:
-    """The fastest stack without what gains nothing in it: by the model, or by what options gain put on last."""
-    best, whole = so_far.found.best, so_far.found.whole()
+    """The fastest stack without what gains nothing in it: by the model, or as measured.
+
+    What options gain put on last tells of stacks that were not measured, unless they can stand in for each other.
+    """
+    best, whole, times = so_far.found.best, so_far.found.whole(), so_far.found.times
     if not isinstance(so_far.found.model, str):
         log_times = so_far.possible.log_times(so_far.found.model.model)
     elif whole is not None:
         gains = whole[2]
 
+        def lacking(stack: Stack) -> float:
+            return sum(gains.get(option, KEPT) for option in best if option not in stack)
+
         def log_times(stacks: Sequence[Stack]) -> Array:
-            return np.array([-sum(gains.get(option, KEPT) for option in stack) for stack in stacks])
+            return np.array([times[one] if one in times else times[best] + lacking(one) for one in stacks])
     else:
         return best
     return leaner(so_far.space, best, log_times, LEAST_GAIN)
@@ -517,7 +524,8 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         gained = paired(plan, records, best, lean, ours.estimate.thresholds)
     stack = preferred(rows, best, lean, gained, LEAST_GAIN)
     row = rows.get(stack)
-    if lean == reference.options and not (row and row.estimate and row.estimate.verdict.gains):
+    is_known = row is not None and row.estimate is not None
+    if row and row.estimate and row.estimate.verdict in {Verdict.NO_EFFECT, Verdict.SLOWER}:
         is_picked, row = False, None  # the fastest of many that gain nothing is the luckiest
     return Winner(
         reference=reference,
@@ -530,7 +538,8 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         sought=so_far.found.ratio(best) if is_picked else None,
         result=row.result if row else None,
         spoilt=spoilt_losses(row) if row else "",
-        decomposition=taken_apart(so_far, stack, last) if is_picked else None,
+        # What the search itself measured of its winner is too good.
+        decomposition=taken_apart(so_far, stack, last) if is_picked and is_known else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),
         command=_command(search.request, so_far, stack) if is_picked else "",
@@ -549,7 +558,7 @@ def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
         model=model if isinstance(model, str) else model.validation,
         rounds=rounds,
         measured=sum(map(isfinite, so_far.found.times.values())) - 1,
-        stacks=counted(space),
+        stacks=counted(space) - 1,  # the reference aside
         ranked=counted(space) <= RANKED,
         gain=gain_left(so_far.space, so_far.found.times, models[0]) if models else None,
         left_out=so_far.found.left_out,

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.advice import Advice, Recommendation, advise, remedy
+from harness.analyze.advice import Advice, Foremost, Recommendation, advise, remedy
 from harness.analyze.claims import Account, Finding, Look, Trial, as_timed, find, general, matching, on_emulated, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Column, compare, of_machines, of_runs
@@ -38,6 +38,7 @@ from harness.core.plan import Request
 from harness.core.recipe import Value
 from harness.core.records import Record
 from harness.core.workload import Workload
+from harness.own.rewriting import Rewritten, rewritten
 from harness.plan.cost import Forecast
 from harness.plan.designs import DESIGNS, ClaimContext, resolve
 from harness.plan.planning import commands, pace_of, planned
@@ -51,7 +52,7 @@ from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json
 from harness.report.overview import advice_overview, after_advice, closing, overview
-from harness.report.words import duration
+from harness.report.words import called, duration, ratio
 from harness.results import (
     answers,
     finished,
@@ -289,8 +290,6 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
 
     Where no run is named, the newest must be of that script's training; raises Mistake.
     """
-    from harness.own.rewriting import rewritten
-
     folder, catalogue = run or newest(results), read_catalogue()
     found, (advice, _) = read_run(folder), advised_by(folder, catalogue)
     asked = [one.foremost for one in advice.workloads if one.foremost]
@@ -307,21 +306,39 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
     (base,) = (one.base for one in advice.workloads if one.foremost)
     rows = [one.comparison.treatment for one in base.rows if one.estimate] if base else []
     compared = {option for one in (first.reference, *rows) for option in one.options}
-    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added, compared)
+    name = Path(os.path.relpath(script)).as_posix()
+    if name.startswith("../"):
+        raise Mistake(
+            f"{script} lies outside this folder, from which git would refuse the diff; ask from its own folder."
+        )
+    made = rewritten(name, source, added, compared)
     sys.stdout.write(made.diff)
-    told = Console(stderr=True, highlight=False)
-    replaced = {one.name for one in added}
+    _tell_beside(script, made, first, found, catalogue)
+
+
+def _tell_beside(script: Path, made: Rewritten, first: Foremost, run: Run, catalogue: Catalogue) -> None:
+    """What the diff rests on, and what of the advice it does not hold."""
+    told, name = Console(stderr=True, highlight=False), run.plan.names.get(str(first.reference), "baseline")
+    told.print(f"{first.label} was measured: {ratio(first.gain)} against {called(name)}.", markup=False)
+    if not first.alike:
+        told.print("Nothing shows that it learns alike: compare the score before you keep it.", markup=False)
+    if made.loaders[1:]:
+        lines = ", ".join(map(str, made.loaders))
+        told.print(
+            f"{script} makes loaders in lines {lines}, and all of them are changed; only the training's was measured.",
+            markup=False,
+        )
+    added = {one.name for one in first.treatment.options}
     for option in sorted({*first.reference.options} - {*first.treatment.options}, key=str):
-        if option.name not in replaced:
+        if option.name not in added:
             told.print(f"{option} is advised to be left out; where it is in {script}, take it out.", markup=False)
-    is_original = found.plan.names.get(str(first.reference)) == "original"
-    further = "" if is_original else "; to compare with it, measure with --reference original"
+    further = "" if name == "original" else "; to compare with it, measure with --reference original"
     for words in made.kept:
         told.print(f"{script} has {words}, which was not compared; it stays as it is{further}.", markup=False)
     for option in made.left:
         told.print(f"{option} has no call in {script} to be written into:", markup=False)
         known = catalogue.optimizations.get(option.name)
-        code = remedy(known, found.environment.device) if known else ""
+        code = remedy(known, run.environment.device) if known else ""
         told.print(textwrap.indent(code or "its page tells what to do", "    "), markup=False)
 
 

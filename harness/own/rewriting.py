@@ -55,6 +55,7 @@ class Rewritten:
     after: str
     left: tuple[Option, ...]  # for which it has no place
     kept: tuple[str, ...]  # values that calls give and that were not compared, in words
+    loaders: tuple[int, ...]  # the lines of the loaders that are changed
 
     @property
     def diff(self) -> str:
@@ -84,16 +85,21 @@ def rewritten(name: str, source: str, options: Sequence[Option], others: Iterabl
     edits: dict[int, tuple[int, str]] = {}
     left = []
     kept: list[str] = []
+    loaders: set[int] = set()
     for option in options:
         keyword = KEYWORDS.get(option.name)
         calls = [
             one for one in ast.walk(tree) if isinstance(one, ast.Call) and keyword and _named(one) in keyword.calls
         ]
+        able = [one for one in calls if keyword and _is_possible(one, keyword.needs, options, compared, (data, places))]
         found = [
-            _edit(one, keyword, [option, *compared.get(option.name, ())], (data, places))
-            for one in calls
-            if keyword and _is_possible(one, keyword.needs, options)
+            _edit(one, keyword, [option, *compared.get(option.name, ())], (data, places)) for one in able if keyword
         ]
+        loaders |= {
+            one.lineno
+            for one, edit in zip(able, found, strict=True)
+            if isinstance(edit, tuple) and _named(one) in _LOADERS and data[edit[0] : edit[1]].decode() != edit[2]
+        }
         if None in found or not found:
             left.append(option)
         kept += [one for one in found if isinstance(one, str)]
@@ -103,15 +109,28 @@ def rewritten(name: str, source: str, options: Sequence[Option], others: Iterabl
     for begin in sorted(edits, reverse=True):
         end, text = edits[begin]
         data = data[:begin] + text.encode() + data[end:]
-    return Rewritten(name=name, before=source, after=data.decode(), left=tuple(left), kept=tuple(kept))
+    return Rewritten(
+        name=name,
+        before=source,
+        after=data.decode(),
+        left=tuple(left),
+        kept=tuple(kept),
+        loaders=tuple(sorted(loaders)),
+    )
 
 
-def _is_possible(call: ast.Call, needed: str, options: Iterable[Option]) -> bool:
-    """Whether a call has what a keyword needs, or will have it."""
-    if not needed or any(one.name == needed for one in options):
+def _is_possible(
+    call: ast.Call, needed: str, options: Iterable[Option], compared: Mapping[str, Sequence[Option]], text: "_Text"
+) -> bool:
+    """Whether a call surely has what a keyword needs, or will have it: a name may stand for no workers at all."""
+    if not needed:
         return True
+    for advised in (one for one in options if one.name == needed):
+        edit = _edit(call, KEYWORDS[needed], [advised, *compared.get(needed, ())], text)
+        if not isinstance(edit, str):
+            return edit is not None
     given = _given(call, KEYWORDS[needed])
-    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
+    return isinstance(given, ast.Constant) and bool(given.value)
 
 
 def _given(call: ast.Call, keyword: Keyword) -> ast.expr | None:

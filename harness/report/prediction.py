@@ -176,7 +176,7 @@ def winner_parts(found: Winner) -> Iterator[Part]:
         yield from decomposition_parts(found.decomposition, "What each part brings")
     if found.command:
         yield from (Text("To measure it again:"), Code(found.command))
-    yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[0]}")
+    yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[-1]}")
 
 
 def headline(found: Winner) -> str:
@@ -208,10 +208,11 @@ def winner_sentences(found: Winner) -> Iterator[str]:
     if found.idle and found.unusable:
         yield f"Left out: {', '.join(map(str, found.idle))}. The stack with them cannot be used: {found.unusable}."
     elif found.idle:
+        idle = ", ".join(map(str, found.idle))
         yield (
-            f"Left out, since they gained no more than 1 % in it: {', '.join(map(str, found.idle))}. With them the "
-            f"stack was the fastest of the search; it is {ratio(found.idle_gain)} as fast with them as without, in the "
-            "same fresh replicates."
+            f"Left out, since nothing shows that they gain more than 1 % in it: {idle}. With them the stack was the "
+            f"fastest of the search; it is {ratio(found.idle_gain)} as fast with them as without, in the same fresh "
+            "replicates."
         )
     if isinstance(found.result, Absence):
         yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
@@ -226,7 +227,9 @@ def _sure(certainty: Certainty) -> Iterator[str]:
         f"{certainty.measured} of {certainty.stacks:,} stacks at most were measured, {rounds}. "
         f"The search ended: {one_line(certainty.ended)}."
     )
-    if isinstance(certainty.model, str):
+    if certainty.measured >= certainty.stacks:
+        pass
+    elif isinstance(certainty.model, str):
         yield f"No prediction says what the other stacks would give: {one_line(certainty.model)}."
     else:
         yield (

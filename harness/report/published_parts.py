@@ -356,9 +356,9 @@ def _of(setting: Setting, title: str) -> str:
 
 
 def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
-    """The waterfall of the best stack; none where most of its options would have no bar."""
+    """The waterfall of the best stack; none where more than two thirds of its options would have no bar."""
     parts = parts_of(topic)
-    if parts is None or topic.best is None or topic.main is None or len(parts.unmeasured) > len(parts.shares):
+    if parts is None or topic.best is None or topic.main is None or len(parts.unmeasured) > 2 * len(parts.shares):
         return None
     name = in_short(topic.best.row.label)
     config = topic.main.config

@@ -252,7 +252,7 @@ def test_a_value_in_a_script_that_was_not_compared_stays_there(
     assert call(monkeypatch, compared, "--diff", "train.py") == 0
     told = capsys.readouterr()
     assert "+loader = DataLoader(data, num_workers=1)\n" in told.out
-    assert told.err == ""
+    assert " ".join(told.err.split()) == "workers=1 was measured: 2.00x [1.97, 2.03] against the baseline."
 
 
 @pytest.mark.parametrize(

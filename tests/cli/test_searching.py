@@ -26,7 +26,7 @@ from harness.core.mistake import Mistake
 from harness.report.prediction import headline, winner_parts, winner_sentences, winner_to_json
 from harness.report.words import ratio
 from harness.run import preparation
-from harness.run.preparation import Place
+from harness.run.preparation import Place, Prepared
 from harness.search import QualityClass, Search, searched
 from harness.store import read_run
 from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan, records
@@ -210,7 +210,42 @@ def test_few_switches_are_measured_in_every_stack(tmp_path: Path, known: Truth) 
     found = won(there.search("amp_bfloat16", "conv1d_rewrite", "channels_last"))
     assert there.measured == ["factorial", "winner"]
     assert names(found) == {"amp_bfloat16", "conv1d_rewrite"}
-    assert found.certainty.measured == 7
+    assert found.certainty.measured == found.certainty.stacks == 7
+    assert not any("the other stacks" in one for one in winner_sentences(found))
+
+
+def standing_in(known: Truth, both: float) -> Truth:
+    """Either of two options gains half as much again, and both together so much."""
+    pair = {"amp_bfloat16", "conv1d_rewrite"}
+    gains = (1.0, 1.5, both)
+    plain_s = known.step_s[frozenset()]
+    hurt = {one: 1.1 if "channels_last" in one else 1.0 for one in known.step_s}
+    return replace(known, step_s={one: plain_s * hurt[one] / gains[len(one & pair)] for one in known.step_s})
+
+
+@pytest.mark.parametrize("both", [1.5, 1.8])
+def test_of_two_options_that_can_stand_in_for_each_other_one_stays(
+    tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch, both: float
+) -> None:
+    """Put on last neither gains anything, so that what options gain there drops both."""
+    monkeypatch.setattr(prediction, "MOST_ERROR", -1.0)
+    there = Laboratory(results=tmp_path, truth=standing_in(known, both))
+    found = won(there.search("amp_bfloat16", "conv1d_rewrite", "channels_last"))
+    assert isinstance(found.certainty.model, str)
+    assert len(names(found)) == (1 if both == 1.5 else 2)
+    assert isinstance(found.result, Estimate)
+    assert found.result.ratio == pytest.approx(both, rel=0.05)
+
+
+def test_a_winner_without_fresh_replicates_has_no_number(tmp_path: Path, known: Truth) -> None:
+    class Hurried(Laboratory):
+        def measure(self, ready: Prepared, folder: Path, until: float | None) -> None:
+            if ready.plan.design != "winner":
+                super().measure(ready, folder, until)
+
+    found = won(Hurried(results=tmp_path, truth=known).search("amp_bfloat16", "conv1d_rewrite", "channels_last"))
+    assert "was the fastest in the search, and has no number of its own yet" in headline(found)
+    assert found.decomposition is None, "what the search measured of it is too good"
 
 
 def test_without_a_trusted_model_what_hurts_is_dropped(

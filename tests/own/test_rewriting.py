@@ -108,6 +108,27 @@ def test_a_value_that_was_compared_is_replaced(
     assert (found.after, bool(found.kept), found.left) == (expected, expected == source, ())
 
 
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("DataLoader(data, num_workers=args.workers)", ("workers=4", "persistent_workers")),
+        ("DataLoader(data, num_workers=args.workers)", ("prefetch_factor=4",)),
+        ("DataLoader(data, **given)", ("workers=4", "persistent_workers")),
+        ("DataLoader(data, persistent_workers=False, **given)", ("workers=4", "persistent_workers")),
+        ("DataLoader(data)", ("persistent_workers",)),
+    ],
+)
+def test_what_needs_workers_is_written_only_where_there_surely_are_some(source: str, names: tuple[str, ...]) -> None:
+    found = written(source, *names)
+    assert found.after == source
+    assert parse_option(names[-1]) in found.left
+    assert not found.loaders
+
+
+def test_all_loaders_that_are_changed_are_named() -> None:
+    assert written("DataLoader(a)\nDataLoader(b, pin_memory=True)\n\nDataLoader(c)", "pin_memory").loaders == (1, 4)
+
+
 def test_several_options_come_to_one_call_and_to_all_calls() -> None:
     source = (
         f"{LOADER}other = DataLoader(rest)\n"

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.analyze.attribution import Gain, first_and_last
 from harness.analyze.collection import StoredRow, rows_of, unnamed
-from harness.analyze.estimate import Estimate, half_width_of, narrowest
+from harness.analyze.estimate import OF_TABLE, Estimate, half_width_of, narrowest
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, Row
 from harness.analyze.pairing import pair
@@ -204,12 +204,14 @@ def _times(together: Study, rows: Sequence[Row], bad: set[Stack], barred: frozen
 
 
 def _spoilt(rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
-    """Rows that must not win, and why: their losses are not what was promised, or they failed for good."""
+    """Rows that must not win, and why: losses are not what was promised, they failed for good, or a table decides."""
     for row in rows:
         if why := spoilt_losses(row):
             yield row, why
         elif row.absence is not None and row.absence.outcome in _FINAL:
             yield row, row.absence.words
+        elif row.estimate is not None and row.estimate.looked_up:
+            yield row, OF_TABLE
 
 
 def _barred(row: Row) -> Option | None:
