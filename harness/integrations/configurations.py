@@ -171,9 +171,8 @@ def _affordable(plan: Plan, blocks: Sequence[Block], share_s: float, pace: Pace)
     """Treatments of a workload that so much time is likely to buy a ratio each, by the cost model."""
     every, count = [one for block in blocks for one in block.comparisons], 0
     for block in blocks:
-        plain = replace(
-            block, comparisons=()
-        )  # whose loader workers say nothing of those that they share no block with
+        # Loader workers of some comparisons say nothing of those that share no block with them.
+        plain = replace(block, comparisons=())
         numbers = range(1, len(block.comparisons) + 1)
         costs_s = [FEWEST_REPLICATES * replicate_s(plain, plan.protocol, pace, (1.0,) * one) for one in numbers]
         fitting = sum(cost_s <= share_s for cost_s in costs_s)

@@ -227,9 +227,15 @@ def _sure(certainty: Certainty) -> Iterator[str]:
         f"{certainty.measured} of {certainty.stacks:,} stacks at most were measured, {rounds}. "
         f"The search ended: {one_line(certainty.ended)}."
     )
-    if certainty.measured >= certainty.stacks:
-        pass
-    elif isinstance(certainty.model, str):
+    if certainty.measured < certainty.stacks:
+        yield from _of_others(certainty)
+    for words in certainty.left_out:
+        yield f"Left out: {one_line(words)}."
+
+
+def _of_others(certainty: Certainty) -> Iterator[str]:
+    """What is foretold of stacks that were not measured."""
+    if isinstance(certainty.model, str):
         yield f"No prediction says what the other stacks would give: {one_line(certainty.model)}."
     else:
         yield (
@@ -244,8 +250,6 @@ def _sure(certainty: Certainty) -> Iterator[str]:
         )
     if certainty.gain is not None and not certainty.ranked:
         yield "Not all stacks were ranked: only those on the way down from good ones."
-    for words in certainty.left_out:
-        yield f"Left out: {one_line(words)}."
 
 
 def winner_to_json(found: Winner) -> str:
