@@ -1,6 +1,6 @@
 """The first look as benchmarks: both arms of every comparison, shown with the samples that the harness measured.
 
-    pytest --benchmark-only                                              # all workloads, six minutes
+    pytest --benchmark-only                                              # all workloads, seven minutes
     pytest --benchmark-only -k "leak and :all-"                         # one comparison
     pytest --benchmark-only -k "leak and memory_map loader"             # of the loader alone
     pytest --benchmark-only --speedmatrix-run results/MACHINE/RUN        # a run that was measured before

@@ -1,6 +1,6 @@
 """A first look at every workload, for asv: what its main optimizations bring, what memory they take, how they start.
 
-    asv run                                  # all workloads and the overhead, about six minutes on two cores
+    asv run                                  # all workloads and the overhead, about eight minutes on two cores
     asv run --bench Leak --bench Speaker     # a class for each workload: these two
     asv run --bench overhead                 # the harness's own cost alone, half a minute
 
