@@ -28,8 +28,6 @@ from harness.run.watching import Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
-TOGETHER = 2  # treatments of a part of a step for which those before it leave time: they share the reference's windows
-
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
     """Of a plan whose replicates are fixed, nobody asks how widely its comparisons are known."""
@@ -129,7 +127,7 @@ class Campaign:
         costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
-            timed, after = self.windows, [self._least_s(waiting[one]) for one in names[number + 1 :] if one in waiting]
+            timed, after = self.windows, [waiting[one] for one in names[number + 1 :] if one in waiting]
             for block in blocks:
                 if block.reference.workload == name and self.windows == timed:
                     for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
@@ -195,7 +193,7 @@ class Campaign:
         found = [record for records in kept for record in records]
         return frozenset(one for one in range(1, len(block.comparisons) + 1) if is_apart(one, found))
 
-    def _worth_beginning(self, block: Block, replicate: int, after: Sequence[float] = ()) -> Sequence[int]:
+    def _worth_beginning(self, block: Block, replicate: int, after: Sequence[Block] = ()) -> Sequence[int]:
         """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
         A treatment with too few replicates would give no estimate. So fewer are begun when time is short, and a later
@@ -303,29 +301,35 @@ class Campaign:
         """Seconds in which the plan may still be measured, by this run and those that go on with it."""
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
-    def _in_time(self, block: Block, replicates: int, after: Sequence[float]) -> Sequence[int]:
-        """Treatments of a block that can get so many replicates before the time is up.
+    def _in_time(self, block: Block, replicates: int, after: Sequence[Block]) -> Sequence[int]:
+        """Treatments of a block that can get so many replicates before the time is up, and leave time for those after it.
 
-        Workloads that come after it keep a share of the time that buys them as many arms: `after` is what a comparison
-        of each of them takes, or some of a part of a step. A part has all that they leave: parts are so cheap beside
-        whole steps that they would else be timed one by one, each beside a reference of its own.
+        Of a part of a step as many as of each of the others. Of whole steps a share of the time that buys each as many
+        arms: they cost too unlike for as many of each.
         """
-        wanted, is_part = sorted(self._left(block, 0)), block.timing in PARTS_OF_A_STEP
-        if is_part and not self._worth_a_part(block.reference.workload, block):
-            return ()
-        own_s, left_s = self._least_s(block), self._plan_left_s()
-        fair_s = left_s * own_s / (own_s + sum(after))
-        if is_part:
-            fair_s = max(fair_s, left_s - replicates * sum(after))
+        wanted, left_s = sorted(self._left(block, 0)), self._plan_left_s()
         most_s = min(left_s / replicates, self._left_s())
+        if block.timing in PARTS_OF_A_STEP:
+            if not self._worth_a_part(block.reference.workload, block):
+                return ()
+            share = self._fitting(block, self._as_many_of_each([block, *after], left_s / replicates), most_s)
+        else:
+            own_s, *others_s = (self._first_s(one, 1) for one in (block, *after))
+            fair_s = left_s * own_s / (own_s + sum(others_s))
+            share = self._fitting(block, wanted, min(fair_s / replicates, self._left_s()))
         # Of single ones some cost less than what comes first.
-        return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or next(
-            filter(None, (self._fitting(block, (one,), most_s) for one in wanted)), ()
-        )
+        return share or next(filter(None, (self._fitting(block, (one,), most_s) for one in wanted)), ())
 
-    def _least_s(self, block: Block) -> float:
-        """Seconds of a replicate of what those before a block leave time for."""
-        return self._forecast.replicate_s(block, sorted(self._left(block, 0))[: _least_of(block)])
+    def _as_many_of_each(self, blocks: Sequence[Block], time_s: float) -> Sequence[int]:
+        """Treatments of the first of these blocks: as many as all of them can have in so much time, if they have any."""
+        wanted = sorted(self._left(blocks[0], 0))
+        counts = range(len(wanted), 0, -1)
+        return next((wanted[:one] for one in counts if sum(self._first_s(of, one) for of in blocks) <= time_s), ())
+
+    def _first_s(self, block: Block, count: int) -> float:
+        """Seconds of a replicate of so many of the treatments that a block has left; of one where steps are whole."""
+        wanted = sorted(self._left(block, 0))
+        return self._forecast.replicate_s(block, wanted[: count if block.timing in PARTS_OF_A_STEP else 1])
 
     def _worth_a_part(self, workload: str, block: Block) -> bool:
         """Whether a part of a step comes to something: steps are timed first, where the plan times them first.
@@ -363,8 +367,3 @@ class Campaign:
         if not expected_s and self.plan.protocol.target is not None:
             return max(0.0, self._left_s())  # further replicates narrow intervals
         return max(0.0, min(self._left_s(), expected_s))
-
-
-def _least_of(block: Block) -> int:
-    """Treatments for which those before a block leave time."""
-    return TOGETHER if block.timing in PARTS_OF_A_STEP else 1
