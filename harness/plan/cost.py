@@ -20,6 +20,7 @@ from harness.plan.schedule import PER_WINDOW_PAIR, Kept, failures, pairs_of
 IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen how long that takes
 SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter where it takes longer than thought
 LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
+THERE_S = 0.3  # in place of imports, where a workload's processes of that replicate have been forked before
 START_S = 0.7  # of an arm until its first step: process, model and data
 CUDA_START_S = 1.5  # of it on a GPU, which sets up a context and loads kernels too: 1.2 to 1.5 s on an H200
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
@@ -243,13 +244,22 @@ class Forecast:
 
     def replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
-        name, guess_s = block.reference.workload, self._guess_s(block, positions, replicate)
-        spare = SPARE if block.rounds == 1 else 1.0
-        imports_s = self._imports_s.get(name, IMPORTS_S)
-        if replicate is not None and not any(one == replicate and found for (_, one), found in self.kept.items()):
-            # The first block of a replicate has a root of its own, which imports torch anew.
-            imports_s = max(self._learned_s, default=IMPORTS_S)
-        return spare * self._slower(block) * (guess_s - IMPORTS_S) + imports_s
+        guess_s, spare = self._guess_s(block, positions, replicate), SPARE if block.rounds == 1 else 1.0
+        return spare * self._slower(block) * (guess_s - IMPORTS_S) + self._imports_of(block, replicate)
+
+    def _imports_of(self, block: Block, replicate: int | None) -> float:
+        """Seconds until the arms of a replicate can be forked.
+
+        Its first block has a root of its own, which imports torch anew; the first of a workload imports that.
+        """
+        name, begun = block.reference.workload, {place for place, found in self.kept.items() if found}
+        if replicate is not None and replicate not in {one for _, one in begun}:
+            return max(self._learned_s, default=IMPORTS_S)
+        wanted = range(FEWEST_REPLICATES) if replicate is None else (replicate,)
+        own = [one.identity for one in self.plan.blocks if one.reference.workload == name]
+        if all(any((identity, one) in begun for identity in own) for one in wanted):
+            return THERE_S
+        return self._imports_s.get(name, IMPORTS_S)
 
     def learn(
         self,
@@ -264,7 +274,8 @@ class Forecast:
         Imports are kept apart: the first workload pays for what all fork from, and that says nothing of others.
         """
         kind, imports_s = kind_of(block), min(imports_s, LONGEST_IMPORTS_S)
-        self._imports_s[block.reference.workload] = imports_s
+        if imports_s > THERE_S:
+            self._imports_s[block.reference.workload] = imports_s
         self._learned_s.append(imports_s)
         if block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE} or kind not in self.arm_s:
             guess_s = self._guess_s(block, positions, replicate) - IMPORTS_S

@@ -302,10 +302,10 @@ class Campaign:
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
     def _in_time(self, block: Block, replicates: int, after: Sequence[Block]) -> Sequence[int]:
-        """Treatments of a block that can get so many replicates before the time is up, and leave time for those after it.
+        """Treatments of a block that can get so many replicates in time, where workloads after it have some too.
 
-        Of a part of a step as many as of each of the others. Of whole steps a share of the time that buys each as many
-        arms: they cost too unlike for as many of each.
+        Of a part of a step each has as many as the others. Of whole steps, which cost too unlike for that, each has a
+        share of the time that buys as many arms.
         """
         wanted, left_s = sorted(self._left(block, 0)), self._plan_left_s()
         most_s = min(left_s / replicates, self._left_s())
@@ -321,7 +321,7 @@ class Campaign:
         return share or next(filter(None, (self._fitting(block, (one,), most_s) for one in wanted)), ())
 
     def _as_many_of_each(self, blocks: Sequence[Block], time_s: float) -> Sequence[int]:
-        """Treatments of the first of these blocks: as many as all of them can have in so much time, if they have any."""
+        """Treatments of the first of these blocks: as many as all of them can have in so much time."""
         wanted = sorted(self._left(blocks[0], 0))
         counts = range(len(wanted), 0, -1)
         return next((wanted[:one] for one in counts if sum(self._first_s(of, one) for of in blocks) <= time_s), ())
