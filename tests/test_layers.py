@@ -21,15 +21,14 @@ MAY_IMPORT = {
     "catalogue": {"core", "optimizations", "workloads"},
     "run": {"core", "catalogue", "measure", "store", "plan"},
     "results": {"core", "catalogue", "store", "analyze"},
-    "prediction": {"core", "plan", "analyze"},
-    "search": {"core", "catalogue", "store", "plan", "analyze", "prediction", "results", "run"},
+    "search": {"core", "catalogue", "store", "plan", "analyze", "results", "run"},
     "api": {"core", "catalogue", "run", "results", "store", "analyze", "report", "exchange"},
     "own": {"core", "measure", "run", "store", "api"},
     "integrations": {"core", "catalogue", "store", "plan", "measure", "analyze", "report", "results", "run", "api"},
 }
 EVERYTHING = {"cli", "__main__"}
 # What starts arms is called by the Python interface; these check without timing, rehearse, or time the harness itself.
-STARTS_ARMS = {"arm", "execution", "replicate", "sentinel", "services", "worker"}
+STARTS_ARMS = {"arm", "execution", "replicate", "sentinel", "worker"}
 WITHOUT_THE_INTERFACE = {"harness/cli/checks.py", "harness/cli/learning.py"}
 BLIND = {"optimizations", "plan", "analyze", "report"}
 HOST_READERS = {"ctypes", "multiprocessing", "os", "pathlib", "platform", "psutil", "resource", "shutil", "socket"}

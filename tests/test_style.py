@@ -32,14 +32,6 @@ def lines_of(function: Function) -> int:
     return (function.end_lineno or 0) - function.lineno + 1
 
 
-def is_command(path: Path, function: Function) -> bool:
-    """Whether the parameters are the options of a command, which typer reads from them."""
-    named = [ast.unparse(one) for one in function.decorator_list]
-    return path.parent == ROOT / "harness" / "cli" / "commands" and any(
-        one.startswith(("app.command", "data_commands.command")) for one in named
-    )
-
-
 def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:
     """Public classes and functions of a module, and public methods of its public classes."""
     for node in tree(path).body:
@@ -56,7 +48,7 @@ def test_files_and_functions_are_short() -> None:
         f"{name_of(path)}: {one.name}": lines_of(one)
         for path in FILES
         for one in functions(path)
-        if lines_of(one) > 60 and not is_command(path, one)
+        if lines_of(one) > 60
     }
     assert too_long == {}
 

@@ -207,20 +207,16 @@ def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
     copies = [
         _Copy(block=block, pairs=pair(one.windows, one.position))
         for block, one, result in zip(_blocks(plan), gathered, results(gathered, plan.protocol), strict=True)
-        if _is_copy(one.comparison) and isinstance(result, Estimate)
+        if one.comparison.is_copy and isinstance(result, Estimate)
     ]
     known = tuple(_known(plan, gathered, copies))
     controls = together((percent, one) for one in known if (percent := planted(one.comparison)))
     levels = tuple(Level(percent=percent, controls=tuple(controls[percent])) for percent in sorted(controls))
     return Calibration(
-        copies=tuple(one for one in known if _is_copy(one.comparison) and one.estimate),
+        copies=tuple(one for one in known if one.comparison.is_copy and one.estimate),
         levels=levels,
         thresholds=_thresholds(copies, _margin(levels)),
     )
-
-
-def _is_copy(comparison: Comparison) -> bool:
-    return comparison.treatment == comparison.reference
 
 
 def _blocks(plan: Plan) -> Iterator[str]:
@@ -234,7 +230,7 @@ def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) ->
         for name in dict.fromkeys(_blocks(plan))
     }
     for index, (block, one) in enumerate(zip(_blocks(plan), gathered, strict=True)):
-        truth = 1.0 if _is_copy(one.comparison) else _truth(one)
+        truth = 1.0 if one.comparison.is_copy else _truth(one)
         yield Known(comparison=one.comparison, result=by_block[block][index], truth=truth)
 
 

@@ -309,7 +309,7 @@ def looked_up(evidence: Evidence, result: Estimate | Absence) -> Estimate | Abse
     comparison = evidence.comparison
     if isinstance(result, Absence) or comparison.timing is Timing.LOADER:
         return result
-    differing = {one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}
+    differing = set(comparison.differing)
     known = bool(differing) and differing <= BY_TABLE
     decided = result.verdict.gains or result.verdict.loses
     in_part = decided and bool(differing & BY_TABLE) and _hangs_on_table(evidence, result)

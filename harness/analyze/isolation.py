@@ -46,12 +46,6 @@ class BothWays:
         near = found.low >= 1 / ALIKE and found.high <= ALIKE
         return Agreement.AGREE if near else Agreement.UNDECIDED
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The names of the options in which the two arms differ; none of a configuration against itself."""
-        differing = set(self.comparison.treatment.options) ^ set(self.comparison.reference.options)
-        return tuple(sorted({one.name for one in differing}))
-
 
 Asked = tuple[Configuration, Configuration, Timing]  # treatment, reference, and what is timed
 
@@ -78,9 +72,9 @@ def apart_of(found: Iterable[BothWays]) -> tuple[Apart, ...]:
     """The options that need processes of their own by what was measured; each once, with where it showed first."""
     named: dict[tuple[str, tuple[str, ...]], Apart] = {}
     for one in found:
-        if one.agreement is Agreement.DISAGREE and one.options:
+        if one.agreement is Agreement.DISAGREE and one.comparison.differing:
             where = f"{one.comparison.reference.workload}@{one.comparison.reference.size}, {one.environment.machine}"
             reason = f"measured {one.shared.ratio:.2f}x in a shared process and {one.isolated.ratio:.2f}x isolated"
-            key = one.environment.device, one.options
+            key = one.environment.device, one.comparison.differing
             named.setdefault(key, Apart(device=key[0], names=key[1], reason=f"{reason} ({where})"))
     return tuple(named[key] for key in sorted(named))

@@ -269,7 +269,7 @@ class Matrix:
     @property
     def copies(self) -> tuple[Estimate, ...]:
         """The ratios of the references against themselves, where they were measured."""
-        same = (row for row in self.rows if row.comparison.treatment == row.comparison.reference)
+        same = (row for row in self.rows if row.comparison.is_copy)
         return tuple(row.estimate for row in same if row.estimate and not row.estimate.looked_up)
 
     @property

@@ -55,7 +55,6 @@ from harness.report.overview import advice_overview, after_advice, closing, over
 from harness.report.words import called, duration, ratio
 from harness.results import (
     answers,
-    finished,
     finished_and_measured,
     known_limits,
     matrix_of,
@@ -514,10 +513,7 @@ def _places(runs: tuple[Path, ...], results: Path, *, machines: bool) -> tuple[C
     if machines and runs:
         raise Mistake("Name runs, or compare --machines; both together would show some runs twice.")
     if machines:
-        folders = finished(results)
-        if not folders:
-            raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
-        return of_machines(stored_runs(folders))
+        return of_machines(stored_runs(finished_and_measured(results)))
     if not runs:
         raise Mistake("Name the folders of two runs or more, or compare --machines for all below --results.")
     return of_runs([read_kept(folder) for folder in runs])

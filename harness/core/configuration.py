@@ -92,6 +92,16 @@ class Comparison:
     timing: Timing
     copy: int = 0  # numbers repetitions of one comparison, for A/A
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether a configuration is compared with itself."""
+        return self.treatment == self.reference
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The names of the options in which the two configurations differ, in order; none of a copy."""
+        return tuple(sorted({one.name for one in {*self.treatment.options} ^ {*self.reference.options}}))
+
 
 # Batches: the same training with another batch, which learns otherwise from every sample and is labelled so.
 

@@ -55,14 +55,7 @@ def calibration(scope: Scope) -> Iterator[Entry]:
     controlled = replace(scope, known={**scope.known, **CONTROLS})
     for share in SHARES:
         yield from (single(controlled, control, share) for control in CONTROLS.values())
-    for copy in range(copies(scope)):
-        yield Comparison(
-            label="itself",
-            treatment=scope.reference,
-            reference=scope.reference,
-            timing=scope.probe or Timing.STEP,
-            copy=copy,
-        )
+    yield from _copies(scope, copies(scope))
 
 
 def copies(scope: Scope) -> int:
@@ -571,9 +564,12 @@ def doubled_batches(scope: Scope) -> Iterator[Entry]:
 
 def against_itself(scope: Scope) -> Iterator[Entry]:
     """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
-    for copy in range(10):
-        timing = scope.probe or Timing.STEP
-        config = scope.reference
+    yield from _copies(scope, 10)
+
+
+def _copies(scope: Scope, count: int) -> Iterator[Comparison]:
+    config, timing = scope.reference, scope.probe or Timing.STEP
+    for copy in range(count):
         yield Comparison(label="itself", treatment=config, reference=config, timing=timing, copy=copy)
 
 

@@ -347,7 +347,7 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
     )
     if request.shard:
         plan = shard_of(plan, paces_of(plan, catalogue, environment), request.shard)
-    real = [one for one in plan.comparisons if one.treatment != one.reference]
+    real = [one for one in plan.comparisons if not one.is_copy]
     few = request.replicates is None and len(real or plan.comparisons) < SMALLEST_POOL
     return _of_few(plan, catalogue, environment.device) if few else plan
 

@@ -160,7 +160,7 @@ def _line(shown: Shown, draft: tuple[int, StoredRow, bool], key: str) -> Line:
         treatment=row.treatment,
         reference=row.reference,
         stage=stage(comparison, shown.known),
-        titles=tuple(shown.known[name].title for name in differing(comparison) if name in shown.known),
+        titles=tuple(shown.known[name].title for name in comparison.differing if name in shown.known),
         older=older,
     )
 
@@ -171,15 +171,9 @@ def _evidence(exhibit: Exhibit, entry: StoredRow) -> Evidence:
     return next((one for one in found if profile(one.treatment) == entry.row.treatment), found[0])
 
 
-def differing(comparison: Comparison) -> tuple[str, ...]:
-    """The names of the optimizations in which the two configurations differ."""
-    return tuple(sorted({one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}))
-
-
 def stage(comparison: Comparison, known: Mapping[str, Optimization]) -> str:
     """The stage that a comparison acts on; `several` for a stack that acts on more than one."""
-    names = differing(comparison)
-    stages = {str(known[name].stage) if name in known else UNKNOWN for name in names}
+    stages = {str(known[name].stage) if name in known else UNKNOWN for name in comparison.differing}
     return next(iter(stages)) if len(stages) == 1 else SEVERAL if stages else NO_STAGE
 
 

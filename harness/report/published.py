@@ -67,12 +67,12 @@ class Sheet:
     @property
     def estimated(self) -> tuple[StoredRow, ...]:
         """Every entry with an estimate, former contents of a named stack among them."""
-        return tuple(one for one in self.entries if one.row.estimate is not None and not is_copy(one))
+        return tuple(one for one in self.entries if one.row.estimate is not None and not one.row.comparison.is_copy)
 
     @property
     def copies(self) -> tuple[StoredRow, ...]:
         """The reference against itself, where that has an estimate."""
-        return tuple(one for one in self.entries if one.row.estimate is not None and is_copy(one))
+        return tuple(one for one in self.entries if one.row.estimate is not None and one.row.comparison.is_copy)
 
     @property
     def table(self) -> Table:
@@ -94,11 +94,6 @@ class Sheet:
         return next(
             (one for one in known if one.table.profile and one.table.profile.bottleneck), next(iter(known), None)
         )
-
-
-def is_copy(entry: StoredRow) -> bool:
-    """Whether a configuration was compared with itself."""
-    return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
 def is_single(entry: StoredRow) -> bool:
@@ -456,7 +451,7 @@ def _batches(runs: Iterable[StoredRun]) -> Iterator[tuple[StoredRun, Table]]:
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not is_copy(one))
+    named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not one.row.comparison.is_copy)
     stacks = {its.treatment: its.label for its in named}
     originals = {frozenset(one.options) for one, label in stacks.items() if label == ORIGINAL}
     originals |= {frozenset(one.table.config.options) for one in entries if one.table.name == ORIGINAL}

@@ -43,7 +43,6 @@ from harness.report.published import (
     Topic,
     at,
     file_name,
-    is_copy,
     is_single,
     precedence,
 )
@@ -109,17 +108,17 @@ def days(runs: Iterable[StoredRun]) -> str:
     return escaped(found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}")
 
 
-def run_link(kept: StoredRun, above: str = "") -> str:
-    """A link to a run's folder; `above` is what leads from the page to the machine's folder."""
+def run_link(kept: StoredRun) -> str:
+    """A link to a run's folder, from a page in the machine's own."""
     contributed = " (contributed)" if kept.contributed else ""
-    return f"[{escaped(day(kept))}]({quote(above + kept.name)}){contributed}"
+    return f"[{escaped(day(kept))}]({quote(kept.name)}){contributed}"
 
 
-def run_links(entry: StoredRow, above: str = "") -> str:
+def run_links(entry: StoredRow) -> str:
     """Links to every run that a ratio comes from, the surest first: `2026-11-20, 2, 3`."""
     first, *others = (one.run for one in entry.repeats or (entry,))
-    more = (f"[{number}]({quote(above + kept.name)})" for number, kept in enumerate(others, 2))
-    return ", ".join((run_link(first, above), *more))
+    more = (f"[{number}]({quote(kept.name)})" for number, kept in enumerate(others, 2))
+    return ", ".join((run_link(first), *more))
 
 
 def chip(setting: Setting) -> str:
@@ -450,7 +449,7 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     """
     comparison, main = entry.row.comparison, topic.main
     of_training = comparison.timing in _TRAINING or entry.row.on_steps is not None
-    if main is None or not of_training or is_copy(entry) or entry.data:
+    if main is None or not of_training or entry.row.comparison.is_copy or entry.data:
         return False
     if RANKS in levels(comparison.treatment):  # several processes against one have a table of their own
         return False

@@ -165,10 +165,11 @@ def _resident_bytes(trainer: int, members: Iterable[int]) -> int:
     """What a group holds, a page that several of it map counted once.
 
     That is all of the trainer's, what others have for themselves, and of what they share the part that the trainer
-    cannot have: more than it shares itself.
+    cannot have: more than it shares itself. Who is alone has no need to be told which pages those are, for which the
+    kernel looks at each of them.
     """
-    own, shared = _own_and_shared(trainer)
     others = [_own_and_shared(one) for one in members if one != trainer]
+    own, shared = _own_and_shared(trainer) if others else (_resident(trainer), 0)
     return own + max([shared, *(both for _, both in others)]) + sum(alone for alone, _ in others)
 
 
@@ -182,9 +183,13 @@ def _own_and_shared(process: int) -> tuple[int, int]:
         told = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
         return told["Private_Clean:"] + told["Private_Dirty:"], told["Shared_Clean:"] + told["Shared_Dirty:"]
     except (OSError, KeyError):
-        with suppress(psutil.Error):
-            return int(psutil.Process(process).memory_info().rss), 0
-        return 0, 0
+        return _resident(process), 0
+
+
+def _resident(process: int) -> int:
+    with suppress(psutil.Error):
+        return int(psutil.Process(process).memory_info().rss)
+    return 0
 
 
 def _unmapped_bytes(members: Iterable[int]) -> int:

@@ -45,6 +45,7 @@ class Rank:
     process: int
     channel: socket.socket
     pending: bytes = b""
+    kills: int = field(default_factory=memory_kills)  # for want of memory, before it could be one of them
 
     def answer(self, limit_s: float) -> dict[str, Any]:
         """What it says to what it was asked last; raises RankLost where it failed, ended or is silent."""
@@ -72,9 +73,8 @@ class Rank:
         return RankLost(Fault.WINDOW_TIME_OUT, f"rank {self.number} gave nothing for {limit_s:.0f} s")
 
     def _ended(self) -> RankLost:
-        before = memory_kills()
         _, status = os.waitpid(self.process, 0)
-        fault, words = fault_ended(os.waitstatus_to_exitcode(status), memory_kills() - before)
+        fault, words = fault_ended(os.waitstatus_to_exitcode(status), memory_kills() - self.kills)
         return RankLost(fault, f"rank {self.number}: {words}")
 
 

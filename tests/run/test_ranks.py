@@ -288,3 +288,15 @@ def test_shared_out_weights_learn_the_same_on_every_system(
     shared_out = begun(smoke_data[workload], "ranks=2", "fully_sharded=each_pass", *names, workload=workload)
     assert shared_out["inactive"] == []
     assert shared_out["losses"] == pytest.approx(usual["losses"], rel=1e-4)
+
+
+def test_a_rank_that_the_kernel_ended_for_want_of_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    process = os.posix_spawn("/bin/sleep", ["sleep", "60"], os.environ)
+    one = ranks.Rank(1, process, ours)
+    os.kill(process, signal.SIGKILL)
+    theirs.close()
+    monkeypatch.setattr(ranks, "memory_kills", lambda: one.kills + 1)  # counted before anybody noticed
+    with pytest.raises(ranks.RankLost) as lost:
+        one.answer(5.0)
+    assert lost.value.fault is Fault.OOM_KILLED
