@@ -118,17 +118,14 @@ class Campaign:
     def _run_turn(self, blocks: Sequence[Block]) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
 
-        The workloads whose ratios cost least come first; of parts of steps, which leave time for as many of all that
-        follow, they come last and take what is left. A block of which nothing could be timed gives way to the next.
+        The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
         Blocks with more replicates than others get the first of those whenever every workload has had its turn.
         """
         before = self.attempts
         self._run_due(blocks, FEWEST_REPLICATES + 1)
         waiting = {block.reference.workload: block for block in reversed(blocks) if self._left(block, 0)}
         costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
-        parts = {name for name, block in waiting.items() if block.timing in PARTS_OF_A_STEP}
-        order = {name: -cost_s if name in parts else cost_s for name, cost_s in costs_s.items()}
-        names = sorted(self._forecast.workloads, key=lambda name: (name in parts, order.get(name, 0.0)))
+        names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
             timed, after = self.windows, [waiting[one] for one in names[number + 1 :] if one in waiting]
             for block in blocks:
@@ -316,8 +313,6 @@ class Campaign:
             if not self._worth_a_part(block.reference.workload, block):
                 return ()
             share = self._fitting(block, self._as_many_of_each([block, *after], left_s / replicates), most_s)
-            if after:
-                return share
         else:
             own_s, *others_s = (self._first_s(one, 1) for one in (block, *after))
             fair_s = left_s * own_s / (own_s + sum(others_s))
