@@ -45,10 +45,7 @@ def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:
 def test_files_and_functions_are_short() -> None:
     assert {name_of(path): lines_in(path) for path in FILES if lines_in(path) > 800} == {}
     too_long = {
-        f"{name_of(path)}: {one.name}": lines_of(one)
-        for path in FILES
-        for one in functions(path)
-        if lines_of(one) > 60
+        f"{name_of(path)}: {one.name}": lines_of(one) for path in FILES for one in functions(path) if lines_of(one) > 60
     }
     assert too_long == {}
 

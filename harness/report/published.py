@@ -451,7 +451,9 @@ def _batches(runs: Iterable[StoredRun]) -> Iterator[tuple[StoredRun, Table]]:
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not one.row.comparison.is_copy)
+    named = (
+        one.row.comparison for one in entries if one.row.comparison.label in STACKS and not one.row.comparison.is_copy
+    )
     stacks = {its.treatment: its.label for its in named}
     originals = {frozenset(one.options) for one, label in stacks.items() if label == ORIGINAL}
     originals |= {frozenset(one.table.config.options) for one in entries if one.table.name == ORIGINAL}
