@@ -314,13 +314,17 @@ def go_on(search: Search, folder: Path, until: float) -> None:
 
 
 def rounds_before(search: Search, first: Path) -> list[Path]:
-    """Runs of proposals that were made since the first run, on the same machine with the same program."""
+    """Runs of proposals that were made since the first run, on the same machine with the same program.
+
+    Those for which no time was left are none: who goes on with more of the first run known may propose others.
+    """
     start = read_run(first)
     found = []
     for path in sorted(search.budget.results.glob(f"*/*/{RUN}"), key=lambda path: path.parent.name):
         run = read_run(path.parent)
         if run.plan.design == SEARCH and run.began >= start.began and _conditions(run) == _conditions(start):
-            found += [path.parent] if is_own(path.parent) and _is_of(run.plan, start.plan) else []
+            usable = is_own(path.parent) and _is_of(run.plan, start.plan) and read_records(path.parent)
+            found += [path.parent] if usable else []
     return found
 
 

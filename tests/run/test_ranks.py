@@ -297,6 +297,6 @@ def test_a_rank_that_the_kernel_ended_for_want_of_memory_says_so(monkeypatch: py
     os.kill(process, signal.SIGKILL)
     theirs.close()
     monkeypatch.setattr(ranks, "memory_kills", lambda: one.kills + 1)  # counted before anybody noticed
-    with pytest.raises(ranks.RankLost) as lost:
+    with ours, pytest.raises(ranks.RankLost) as lost:
         one.answer(5.0)
     assert lost.value.fault is Fault.OOM_KILLED
