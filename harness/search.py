@@ -316,7 +316,7 @@ def go_on(search: Search, folder: Path, until: float) -> None:
 def rounds_before(search: Search, first: Path) -> list[Path]:
     """Runs of proposals that were made since the first run, on the same machine with the same program.
 
-    Those for which no time was left are none: who goes on with more of the first run known may propose others.
+    Runs for which no time was left are passed over: with more of the first one known other stacks may be proposed.
     """
     start = read_run(first)
     found = []

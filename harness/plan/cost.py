@@ -250,7 +250,7 @@ class Forecast:
     def _imports_of(self, block: Block, replicate: int | None) -> float:
         """Seconds until the arms of a replicate can be forked.
 
-        Its first block has a root of its own, which imports torch anew; the first of a workload imports that.
+        Its first block has a root of its own, which imports torch anew; the first block of a workload imports the rest.
         """
         name, begun = block.reference.workload, {place for place, found in self.kept.items() if found}
         if replicate is not None and replicate not in {one for _, one in begun}:
@@ -274,7 +274,7 @@ class Forecast:
         Imports are kept apart: the first workload pays for what all fork from, and that says nothing of others.
         """
         kind, imports_s = kind_of(block), min(imports_s, LONGEST_IMPORTS_S)
-        if imports_s > THERE_S:
+        if imports_s > THERE_S:  # else they were there before
             self._imports_s[block.reference.workload] = imports_s
         self._learned_s.append(imports_s)
         if block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE} or kind not in self.arm_s:

@@ -451,13 +451,10 @@ def _batches(runs: Iterable[StoredRun]) -> Iterator[tuple[StoredRun, Table]]:
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    named = (
-        one.row.comparison for one in entries if one.row.comparison.label in STACKS and not one.row.comparison.is_copy
-    )
-    stacks = {its.treatment: its.label for its in named}
+    compared = [(one.row.comparison, one) for one in entries]
+    stacks = {its.treatment: its.label for its, _ in compared if its.label in STACKS and not its.is_copy}
     originals = {frozenset(one.options) for one, label in stacks.items() if label == ORIGINAL}
     originals |= {frozenset(one.table.config.options) for one in entries if one.table.name == ORIGINAL}
-    compared = ((one.row.comparison, one) for one in entries)
     grouped = together(((its.reference, its.timing, one.data), one) for its, one in compared)
     sheets = [
         Sheet(name=_name(config, group, stacks, originals), data=data, entries=tuple(group))

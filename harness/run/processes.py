@@ -165,8 +165,8 @@ def _resident_bytes(trainer: int, members: Iterable[int]) -> int:
     """What a group holds, a page that several of it map counted once.
 
     That is all of the trainer's, what others have for themselves, and of what they share the part that the trainer
-    cannot have: more than it shares itself. Who is alone has no need to be told which pages those are, for which the
-    kernel looks at each of them.
+    cannot have: more than it shares itself. Of a trainer alone its resident size says as much, and the kernel need not
+    walk all of its pages.
     """
     others = [_own_and_shared(one) for one in members if one != trainer]
     own, shared = _own_and_shared(trainer) if others else (_resident(trainer), 0)

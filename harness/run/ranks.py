@@ -45,7 +45,7 @@ class Rank:
     process: int
     channel: socket.socket
     pending: bytes = b""
-    kills: int = field(default_factory=memory_kills)  # for want of memory, before it could be one of them
+    kills: int = field(default_factory=memory_kills)  # of processes for want of memory, when it began
 
     def answer(self, limit_s: float) -> dict[str, Any]:
         """What it says to what it was asked last; raises RankLost where it failed, ended or is silent."""
