@@ -1,6 +1,6 @@
 """A first look at every workload, for asv: what its main optimizations bring, what memory they take, how they start.
 
-    asv run                                  # all workloads and the overhead, about eight minutes on two cores
+    asv run                                  # all workloads and the overhead, about five minutes on two cores
     asv run --bench Leak --bench Speaker     # a class for each workload: these two
     asv run --bench overhead                 # the harness's own cost alone, half a minute
 
@@ -17,9 +17,7 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 from typing import Any
 
 from harness.core.workload import Workload
-from harness.integrations.asv_cells import DIGITS, as_samples, labels, protocol_digest, shown, workloads
-
-VERSION = protocol_digest()
+from harness.integrations.asv_cells import DIGITS, as_samples, labels, series, shown, workloads
 
 
 def suite_of(workload: Workload) -> type:
@@ -57,7 +55,7 @@ def suite_of(workload: Workload) -> type:
             "setup": setup,
             "params": [labels(workload)],
             "param_names": ["optimization"],
-            "version": VERSION,
+            "version": series(workload),
         },
     )
 

@@ -84,13 +84,14 @@ def as_samples(values: Sequence[float], digits: int | None = None) -> dict[str, 
     return {"samples": found, "number": 1}
 
 
-def protocol_digest() -> str:
-    """What a value depends on beside commit, machine and size; when it changes, asv begins a new series."""
+def series(workload: Workload) -> str:
+    """What its values depend on beside commit, machine and the name of its size: when that changes, asv begins anew."""
     import hashlib
 
     from harness.core.protocol import BRIEF
 
-    facts = json.dumps([encode(BRIEF.fixed()), REPLICATES, ROUNDS, DIGITS, "ratio of totals"], sort_keys=True)
+    sizes = {name: (one.batch, one.epoch_steps, dict(one.shape)) for name, one in workload.sizes.items()}
+    facts = json.dumps([encode(BRIEF.fixed()), REPLICATES, ROUNDS, DIGITS, "ratio of totals", sizes], sort_keys=True)
     return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 

@@ -148,14 +148,14 @@ class Topic:
 
     @property
     def main(self) -> Sheet | None:
-        """The training steps against the baseline at the most telling size, of several batches at the one with most.
+        """The training steps against the baseline at the most telling size, of several batches at the newest.
 
         Against what was plain in a former version, where today's has no ratio.
         """
         found = [
             one for one in self.sheets if one.is_plain and one.timing is Timing.STEP and one.measured and not one.data
         ]
-        return min(found, key=_telling_first, default=None)
+        return max(found, key=_telling, default=None)
 
     @property
     def is_of_today(self) -> bool:
@@ -266,8 +266,8 @@ def at(comparison: Comparison) -> tuple[str, int, Timing]:
     return comparison.treatment.size, comparison.treatment.batch, comparison.timing
 
 
-def _telling_first(sheet: Sheet) -> tuple[int, ...]:
-    return bool(sheet.config.options), telling(sheet), -len(sheet.measured), sheet.config.batch
+def _telling(sheet: Sheet) -> tuple[object, ...]:
+    return not sheet.config.options, -telling(sheet), max(one.run.began for one in sheet.measured)
 
 
 def telling(sheet: Sheet) -> int:

@@ -182,11 +182,14 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
     assert median(found.relative) == pytest.approx(1.5, rel=0.01)  # (3 + 9) / 4 of a half
 
 
-def test_another_protocol_begins_another_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = asv_cells.protocol_digest()
-    assert usual == asv_cells.protocol_digest()
+def test_another_protocol_or_size_begins_another_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    leak = next(one for one in asv_cells.workloads() if one.name == "leak")
+    usual = asv_cells.series(leak)
+    assert usual == asv_cells.series(leak)
+    smaller = leak.sizes | {"quick": replace(leak.sizes["quick"], batch=128)}
+    assert asv_cells.series(replace(leak, sizes=smaller)) != usual
     monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, window_s=0.7))
-    assert asv_cells.protocol_digest() != usual
+    assert asv_cells.series(leak) != usual
 
 
 @pytest.mark.parametrize("values", [[0.743312345, 0.743398765], [1 / 3, 1 / 7, 0.1], [0.1 + 0.2] * 4, [0.9999501, 1.0]])
