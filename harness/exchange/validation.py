@@ -51,7 +51,7 @@ def sentence(label: str, unfit: Unfit, usual_remedy: str) -> str:
 # The widest interval is that of two replicates whose log ratios lie 83 apart, as the rates allowed here can: its half-
 # width is 12.7 times 41, and the exponential of that is still a number (docs/decisions/strangers-results.md).
 
-MOST = 2**63 - 1  # bytes, and every other count
+MOST = 2**63 - 1  # bytes and every other count: what other programs can hold too
 SHORTEST_S, LONGEST_S = 1e-6, 1e7  # no clock tells less, and nobody measures for four months
 SLOWEST, FASTEST = 1e-6, 1e12  # samples a second
 
@@ -260,7 +260,6 @@ def _short(config: Configuration) -> str:
 
 DEEPEST = 16  # our own files nest to seven
 LONGEST_TEXT = 1 << 14  # characters; a trace has four thousand
-LARGEST = 2**63 - 1  # what other programs can hold too
 
 
 def parsed(content: bytes, where: str) -> Any:
@@ -297,7 +296,7 @@ def _finite(text: str) -> float:
 
 def _bounded(text: str) -> int:
     # Counted before it is converted: turning a million digits into a number takes minutes.
-    if len(text) > len(str(-LARGEST)) or abs(number := int(text)) > LARGEST:
+    if len(text) > len(str(-MOST)) or abs(number := int(text)) > MOST:
         raise Unfit(f"has {shown(text, 24)}, an integer of more than 64 bits")
     return number
 

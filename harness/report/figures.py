@@ -33,7 +33,7 @@ from harness.report.words import factor, one_line, rate, ratio, shortened
 # The style of all figures: a few marks in pixels, colours for light and dark pages, and the one place that draws them.
 
 MARK = "<!-- Written by `./speedmatrix publish`; changes by hand are lost. -->"
-WIDTH = 820  # pixels, as in the interval plot
+WIDTH = 820  # pixels
 # Middle tones that keep their contrast on white and on black, so that no page colour has to be known.
 GREY, GREEN, RED, AMBER, BLUE, VIOLET = "#767676", "#2e8b57", "#d0563f", "#b8860b", "#3f82c4", "#9a68b8"
 ON_TILE = "#ffffff"  # text on a filled tile, which is never lighter than GREY
@@ -287,7 +287,7 @@ def legend(x: float, y: float) -> Iterator[Shape]:
 
 # The interval plot: every speedup of a table with its interval on a log axis, as SVG for light and dark pages.
 
-_PLOT_WIDTH, _PLOT_ROW, _PLOT_TOP, _PLOT_LABELS, _PLOT_NUMBERS = 820, 24, 44, 190, 230  # pixels
+_PLOT_ROW, _PLOT_TOP, _PLOT_LABELS, _PLOT_NUMBERS = 24, 44, 190, 230  # pixels
 _PLOT_TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 # Middle tones that keep their contrast on white and on black, so that no page colour has to be known.
 _PLOT_STYLE = (
@@ -313,7 +313,7 @@ def interval_plot(table: Table) -> str:
     title = sentences.title(table)
     return "\n".join(
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PLOT_WIDTH} {height}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
             f"<title>{escape(title)}</title>",
             f"<style>{_PLOT_STYLE}</style>",
             f'<text class="title" x="8" y="20">{escape(title)}</text>',
@@ -334,7 +334,7 @@ def _plot_x(value: float, limits: tuple[float, float]) -> float:
     """The place of a ratio, held inside the axis."""
     low, high = limits
     share = math.log(min(max(value, low), high) / low) / math.log(high / low)
-    return round(_PLOT_LABELS + share * (_PLOT_WIDTH - _PLOT_LABELS - _PLOT_NUMBERS), 1)
+    return round(_PLOT_LABELS + share * (WIDTH - _PLOT_LABELS - _PLOT_NUMBERS), 1)
 
 
 def _plot_axis(limits: tuple[float, float], bottom: int) -> Iterator[str]:
@@ -356,7 +356,7 @@ def _interval(label: str, one: Estimate, limits: tuple[float, float], index: int
     yield f'<text x="{_PLOT_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(shortened(name, 25))}</text>'
     yield f'<line class="interval {kind}" x1="{low}" y1="{y}" x2="{high}" y2="{y}"/>'
     yield f'<circle class="{kind}" cx="{middle}" cy="{y}" r="3.5"/>'
-    yield f'<text x="{_PLOT_WIDTH - _PLOT_NUMBERS + 14}" y="{y + 4}">{escape(numbers)}</text></g>'
+    yield f'<text x="{WIDTH - _PLOT_NUMBERS + 14}" y="{y + 4}">{escape(numbers)}</text></g>'
 
 
 # Stage bars: what a workload trains, beside what its loader and its step would give alone.

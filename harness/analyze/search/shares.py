@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from harness.analyze.attribution import Gain, first_and_last, gain
 from harness.analyze.collection import StoredRow
+from harness.analyze.composition import NORMAL
 from harness.analyze.search.prediction import Prediction, Trusted
 from harness.analyze.search.stage_model import Array, Declared, Stack, configs, log_times
 from harness.core.configuration import Configuration, Option
@@ -77,7 +78,6 @@ def _over_pair(of: Callable[[NDArray[np.bool_]], Array], order: NDArray[np.intp]
 # Decompositions: a measured stack in parts, each put on first, by the model over all orders, and put on last.
 
 DRAWS = 60  # points as likely as the data allow, from which the intervals of shares come
-NORMAL_95 = 1.96  # standard deviations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ def modelled_shares(
     columns, errors = shapley(options, value, lacking, generator)
     spread = np.hypot(columns[:, 1:].std(axis=1, ddof=1), errors[:, 0])
     return {
-        option: Gain(log=float(log), half_width=float(NORMAL_95 * deviation))
+        option: Gain(log=float(log), half_width=float(NORMAL * deviation))
         for option, log, deviation in zip(options, columns[:, 0], spread, strict=True)
     }
 
