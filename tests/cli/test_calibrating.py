@@ -211,5 +211,5 @@ def test_workloads_with_short_steps_are_taken_where_none_is_named(monkeypatch: p
     calibrating.measure_and_show(replace(wish, workloads=("speaker",)), None)  # type: ignore[arg-type]
     first, second = seen
     assert "leak" in first.workloads
-    assert "imagenet" not in first.workloads  # a step of it takes twice as long as a short window
+    assert "patches3d" not in first.workloads  # a step of it takes longer than a short window
     assert second.workloads == ("speaker",)

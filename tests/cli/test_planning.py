@@ -62,7 +62,7 @@ def test_other_designs_are_narrowed_to_what_is_named() -> None:
         ({"only": ("workers=1",)}, 8),
         ({"only": ("workers=2",)}, 7),
         ({"only": ("workers=2", "channels_last")}, 7),
-        ({"only": ("workers=4",), "workloads": ("imagenet",)}, 15),
+        ({"only": ("workers=4",), "workloads": ("imagenet",)}, 29),
         ({"stack": "workers=2+keep_last_batch"}, 8),
     ],
 )

@@ -130,7 +130,7 @@ def test_steps_of_a_real_device_become_entries_that_its_table_can_take() -> None
     facts += "\n".join(f'{name}_source = ""' for name in ("host", "link", "memory"))
     (step,) = times_in(f'title = "Own"\n{facts}\n{text}', "own.toml").steps
     config = matrix.tables[0].config
-    assert (step.workload, step.size, step.batch, step.kind) == ("imagenet", "quick", 16, "measured")
+    assert (step.workload, step.size, step.batch, step.kind) == ("imagenet", "quick", 8, "measured")
     profile = matrix.tables[0].profile
     assert profile is not None
     assert profile.compute_rate is not None
@@ -145,8 +145,8 @@ def test_steps_of_what_is_not_the_suites_own_are_left_out_with_a_sentence(capsys
     found = list(entries(replace(matrix, tables=(with_own, table, of_own)), catalogue, "somewhere/run"))
     assert len(found) == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("imagenet@quick#16:flat_model is left out: the option flat_model is none of the suite's")
-    assert second.startswith("train@quick#16 is left out: the workload train is none of the suite's")
+    assert first.startswith("imagenet@quick#8:flat_model is left out: the option flat_model is none of the suite's")
+    assert second.startswith("train@quick#8 is left out: the workload train is none of the suite's")
 
 
 def test_a_step_that_was_timed_alone_tells_of_treatments_too_and_once_of_each_entry() -> None:

@@ -103,7 +103,7 @@ def test_the_batches_of_a_report_keep_their_share_at_every_size() -> None:
     assert found["speaker", "standard"] == ["batch=128", "batch=200", "batch=4x100"]
     assert sorted(found["speaker", "quick"]) == ["batch=10", "batch=4x5", "batch=6"]
     assert found["imagenet", "standard"] == ["batch=384", "batch=512"]
-    assert found["imagenet", "quick"] == ["batch=24", "batch=32"]
+    assert found["imagenet", "quick"] == ["batch=12", "batch=16"]
     assert found["leak", "standard"] == ["batch=4096", "batch=2x5632"]
 
 
