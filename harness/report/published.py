@@ -267,7 +267,8 @@ def at(comparison: Comparison) -> tuple[str, int, Timing]:
 
 
 def _telling(sheet: Sheet) -> tuple[object, ...]:
-    return not sheet.config.options, -telling(sheet), max(one.run.began for one in sheet.measured)
+    newest = max(one.run.began for one in sheet.measured)
+    return not sheet.config.options, -telling(sheet), newest, len(sheet.measured)
 
 
 def telling(sheet: Sheet) -> int:

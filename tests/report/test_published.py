@@ -144,12 +144,18 @@ def test_a_ratio_against_as_found_is_one_that_was_measured_so() -> None:
     assert measured.against("original", measured.best) is not None
 
 
-def test_of_several_batches_the_one_with_most_ratios_stands_for_the_workload() -> None:
+def test_of_several_batches_the_newest_stands_for_the_workload_and_of_one_run_that_with_most_ratios() -> None:
     larger = Made(treatment=("amp",), ratio=9.0, batch=128)
-    found = topic(WORKERS, AMP, larger)
-    assert found.main is not None
-    assert found.main.config.batch == 64
     assert "batch 128" in leak(WORKERS, AMP, larger)  # it has a table of its own
+    for runs, batch in (
+        ([kept(WORKERS, AMP, larger)], 64),
+        ([kept(WORKERS, AMP, day=2), kept(larger, day=3)], 128),
+        ([kept(WORKERS, AMP, day=3), kept(larger, day=2)], 64),
+    ):
+        (setting,) = placed(*runs).settings
+        (found,) = setting.topics
+        assert found.main is not None
+        assert found.main.config.batch == batch
 
 
 def test_a_long_stack_is_called_by_its_number_of_switches_in_figures() -> None:
