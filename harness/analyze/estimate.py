@@ -445,7 +445,7 @@ def surest_of(known: Sequence[tuple[Estimate, One]]) -> One:
 
 # Averages: one ratio from several runs that measured the same in one environment.
 
-LEAST_DF = 4  # of an estimate that an average holds; of two replicates alone some seem far too sure
+LEAST_DF = 3  # of an estimate that an average holds: four replicates alone; of two some seem far too sure
 APART = 1.4  # scale beyond which runs are said to lie apart
 
 

@@ -54,7 +54,7 @@ def held(runs: int, between: float, count: int, freedom: int = 9, seed: int = 0)
 
 
 if __name__ == "__main__":
-    cases = [(of, df, apart) for of in (2, 4) for df in (4, 9) for apart in (0.0, 0.5, 1.0, 2.0)]
+    cases = [(of, df, apart) for of in (2, 4) for df in (3, 4, 9) for apart in (0.0, 0.5, 1.0, 2.0)]
     for of, df, apart in cases:
         one = held(of, apart, int(sys.argv[1]) if sys.argv[1:] else 10_000, df)
         print(f"| {of} | {df} | {apart:g} | {one.single:.1%} | {one.average:.1%} | {one.width:.2f} |")

@@ -1,5 +1,6 @@
 """The comparison of places: what is held beside what, which differences are seen, and what is refused."""
 
+import math
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -215,7 +216,7 @@ def test_runs_of_other_workloads_or_other_comparisons_are_refused() -> None:
         compared(told(SMALL, {"workers": 1.5}), told(LARGE, {"amp": 1.5}))
 
 
-def test_machines_are_their_newest_answers_and_environments_are_never_mixed() -> None:
+def test_machines_are_their_averaged_answers_and_environments_are_never_mixed() -> None:
     stored_runs = [
         told(SMALL, {"workers": 1.5, "amp": 1.2}, day=1),
         told(SMALL, {"workers": 2.0}, day=2),
@@ -227,7 +228,7 @@ def test_machines_are_their_newest_answers_and_environments_are_never_mixed() ->
     assert len(places) == 3
     made = compare(places, NOTHING_KNOWN, NO_PRICES)
     assert [one.entry.row.estimate.ratio for one in config(made, "workers").found if one.entry.row.estimate] == (
-        pytest.approx([2.0, 3.0, 1.0])
+        pytest.approx([math.sqrt(1.5 * 2.0), 3.0, 1.0])
     )
     assert [run.name[:8] for run in places[0].runs] == ["20260302", "20260301"]
 
